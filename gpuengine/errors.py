@@ -1,0 +1,94 @@
+"""Every error a user can see, in one hierarchy.
+
+A `GpuEngineError` renders as: what is wrong, where (``file:line:column``, the line, a caret)
+and what to do.  Errors of a program carry a stable code (``E0101``) so that docs, tests and
+editors can refer to them; `ProgramErrors` bundles all errors found in one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open stretch of source text; lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class GpuEngineError(Exception):
+    """Base of all errors this package raises on purpose. `exit_code` is what the CLI returns."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding in a program: `code` is stable, `hint` says what to do, `notes` point elsewhere."""
+
+    code: str
+    message: str
+    span: Span
+    source_line: str
+    hint: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def render(self) -> str:
+        width = max(1, (self.span.end_column - self.span.column) if self.span.end_line == self.span.line else 1)
+        gutter = " " * len(str(self.span.line))
+        pad = "".join("\t" if c == "\t" else " " for c in self.source_line[: self.span.column - 1])
+        lines = [
+            f"error[{self.code}]: {self.message}",
+            f"{gutter}--> {self.span}",
+            f"{gutter} |",
+            f"{self.span.line} | {self.source_line}",
+            f"{gutter} | {pad}{'^' * width}",
+        ]
+        lines += [f"{gutter} = note: {note}" for note in self.notes]
+        if self.hint:
+            lines.append(f"{gutter} = hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class ProgramErrors(GpuEngineError):
+    """The program is wrong; nothing was evaluated. Holds every `Diagnostic` found, in source order."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        count = len(self.diagnostics)
+        summary = f"{count} error{'s' if count != 1 else ''}; nothing was evaluated"
+        return "\n\n".join([*(d.render() for d in self.diagnostics), summary])
+
+
+class DataError(GpuEngineError):
+    """Bad data: names the file (or object), the row, the column and the value."""
+
+
+class EvaluationError(GpuEngineError):
+    """Evaluation can't go on (overflow of the term dictionary, division by zero, ...)."""
+
+
+class MemoryBudgetError(EvaluationError):
+    """The result would not fit the memory budget; names the rule, its sizes and what to do."""
+
+
+class BackendError(GpuEngineError):
+    """The backend asked for is not usable on this machine; says what is missing."""
+
+
+class Interrupted(GpuEngineError):
+    """Stopped by the user; the state before the operation is intact."""
+
+    exit_code = 130

@@ -1,0 +1,283 @@
+"""The checked core program: what `language` hands to `planning`.
+
+Everything here is immutable and knows its source span.  Compared with the text, a core
+program has no components, includes, macros, inlined relations or disjunctions left (each
+disjunct is its own rule, each head its own rule), every constant and variable has its type, and
+the arguments of atoms are variables, constants or wildcards only: a computed argument
+``p(x + 1)`` has become ``p(v), v = x + 1``, a record pattern ``p([a, b])`` has become
+``p(v), v = [a, b]``, and an aggregate inside an expression has become an `Aggregate` literal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from gpuengine.errors import Span
+
+
+class Kind(Enum):
+    """How the values of a type are represented and computed with."""
+
+    NUMBER = "number"  # int64
+    UNSIGNED = "unsigned"  # uint64
+    FLOAT = "float"  # IEEE double
+    SYMBOL = "symbol"  # UTF-8 string
+    RECORD = "record"  # hash-consed tuple, or nil
+    ADT = "adt"  # hash-consed (branch, tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A resolved type. `space` names the id space its values are interned in.
+
+    Subtypes and aliases of a primitive share the primitive's space (``"number"``, ``"symbol"``, ...);
+    a record or ADT type has a space of its own, named after the root declaration.
+    """
+
+    name: str
+    kind: Kind
+    space: str
+
+
+NUMBER = Type("number", Kind.NUMBER, "number")
+UNSIGNED = Type("unsigned", Kind.UNSIGNED, "unsigned")
+FLOAT = Type("float", Kind.FLOAT, "float")
+SYMBOL = Type("symbol", Kind.SYMBOL, "symbol")
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """``.type Name = [a: number, b: Name]``. The value ``nil`` belongs to every record type."""
+
+    type: Type
+    fields: tuple[Attribute, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    name: str
+    fields: tuple[Attribute, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AdtType:
+    """``.type Name = A { x: number } | B {}``; a branch's tag is its position in `branches`."""
+
+    type: Type
+    branches: tuple[Branch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Wildcard:
+    """``_`` in an atom. Inside an aggregate's positive atoms wildcards have become variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """`value` is int (number, unsigned), float, str, or None for ``nil``."""
+
+    value: int | float | str | None
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Functor:
+    """An intrinsic applied to terms; `type` is the result's, the arguments' types pick the overload.
+
+    `op` is one of: ``+ - * / % ^ neg`` ``bnot band bor bxor bshl bshr bshru`` ``lnot land lor lxor``
+    ``min max`` ``cat strlen substr ord to_number to_string to_unsigned to_float`` ``as``
+    and ``range`` (2 or 3 arguments, yields several values; only directly as one side of an ``=``).
+    """
+
+    op: str
+    args: tuple[Term, ...]
+    type: Type
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A record ``[a, b]`` (`branch` is None) or an ADT value ``$B(a, b)``; a pattern where its side of
+    an ``=`` is already bound, a constructor otherwise. `args` may hold wildcards in a pattern."""
+
+    type: Type
+    branch: str | None
+    args: tuple[Term | Wildcard, ...]
+
+
+Term = Variable | Constant | Functor | Pack
+AtomArg = Variable | Constant | Wildcard
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    relation: str
+    args: tuple[AtomArg, ...]
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """``!p(x, _)``: no fact of p matches; its variables are bound elsewhere."""
+
+    atom: Atom
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``left op right``; `op` is ``= != < <= > >= match contains`` or ``!match !contains``.
+
+    Both sides have the same kind. An ``=`` whose one side is an unbound variable (or a `Pack` with
+    unbound arguments while the other side is bound) binds it.
+    """
+
+    op: str
+    left: Term
+    right: Term
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """``result = op target : { body }``, `op` one of ``count sum min max mean``.
+
+    `outer` are the body's variables that the rest of the rule also mentions: they are bound before
+    the aggregate is evaluated, which then ranges over the distinct bindings of the body's other
+    variables. ``count`` and ``sum`` of nothing are 0; ``min``, ``max`` and ``mean`` of nothing do not hold.
+    """
+
+    result: Variable
+    op: str
+    target: Term | None
+    body: tuple[Literal, ...]
+    outer: tuple[Variable, ...]
+    span: Span = field(compare=False)
+
+
+Literal = Atom | Negation | Comparison | Aggregate
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``head :- body.``; a fact is a rule with an empty body and constant arguments.
+
+    `text` is the source of the clause it came from, for plans, progress and errors.
+    """
+
+    head: Atom
+    body: tuple[Literal, ...]
+    span: Span = field(compare=False)
+    text: str = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """``.input/.output/.printsize/.limitsize`` of one relation with its ``key=value`` parameters."""
+
+    kind: str
+    relation: str
+    params: Mapping[str, str]
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    name: str
+    attributes: tuple[Attribute, ...]
+    qualifiers: frozenset[str]
+    span: Span = field(compare=False)
+
+    @property
+    def arity(self) -> int:
+        return len(self.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """An inlined relation: no rule mentions it any more, but a query may."""
+
+    relation: Relation
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A correct program. `relations`, `rules` and `directives` keep source order."""
+
+    relations: Mapping[str, Relation]
+    rules: tuple[Rule, ...]
+    directives: tuple[Directive, ...]
+    records: Mapping[str, RecordType]  # by space
+    adts: Mapping[str, AdtType]  # by space
+    pragmas: tuple[tuple[str, str], ...]
+    types: Mapping[str, Type] = field(default_factory=dict)  # every type name, for the casts of queries
+    inlines: Mapping[str, Inline] = field(default_factory=dict)  # by relation name, for queries
+
+
+def term_variables(term: Term | Wildcard) -> frozenset[Variable]:
+    """The variables a term mentions."""
+    if isinstance(term, Variable):
+        return frozenset((term,))
+    if isinstance(term, Functor | Pack):
+        return frozenset().union(*(term_variables(arg) for arg in term.args))
+    return frozenset()
+
+
+def literal_variables(literal: Literal) -> frozenset[Variable]:
+    """The variables a literal shares with the rule around it (an aggregate's local ones excluded)."""
+    if isinstance(literal, Atom):
+        return frozenset(arg for arg in literal.args if isinstance(arg, Variable))
+    if isinstance(literal, Negation):
+        return literal_variables(literal.atom)
+    if isinstance(literal, Comparison):
+        return term_variables(literal.left) | term_variables(literal.right)
+    return frozenset((literal.result, *literal.outer))
+
+
+def binds(literal: Literal, bound: frozenset[Variable]) -> frozenset[Variable] | None:
+    """What `literal` binds when the variables in `bound` are; None if it can't be evaluated yet.
+
+    This is the one definition of groundedness: the checker rejects a rule in which some literal
+    never becomes evaluable, the planner orders literals by it, and the oracle evaluates by it.
+    """
+    if isinstance(literal, Atom):
+        return literal_variables(literal) - bound
+    if isinstance(literal, Negation):
+        return frozenset() if literal_variables(literal) <= bound else None
+    if isinstance(literal, Aggregate):
+        return frozenset((literal.result,)) - bound if frozenset(literal.outer) <= bound else None
+    left, right = term_variables(literal.left), term_variables(literal.right)
+    if left | right <= bound:
+        return frozenset()
+    if literal.op != "=":
+        return None
+    for target, target_vars, source_vars in (
+        (literal.left, left, right),
+        (literal.right, right, left),
+    ):
+        if source_vars <= bound and _is_pattern(target, bound):
+            return target_vars - bound
+    return None
+
+
+def _is_pattern(term: Term | Wildcard, bound: frozenset[Variable]) -> bool:
+    """Can `term` be matched against a known value, binding its unbound variables?"""
+    if isinstance(term, Variable | Constant | Wildcard):
+        return True
+    if isinstance(term, Pack):
+        return all(_is_pattern(arg, bound) for arg in term.args)
+    return term_variables(term) <= bound
