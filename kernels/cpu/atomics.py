@@ -1,0 +1,100 @@
+"""Atomic and pointer operations that kernels use; the Python bodies are what they mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuengine.kernels.cpu.jit import intrinsic_of
+
+
+def _build_atomic(operation: str) -> Any:
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def atomic(context: Any, pointer: Any, index: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            place = builder.gep(args[0], [args[1]])
+            return builder.atomic_rmw(operation, place, args[2], "monotonic")
+
+        return pointer.dtype(pointer, types.int64, pointer.dtype), generate
+
+    return atomic
+
+
+def _build_compare_and_swap() -> Any:
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def compare_and_swap(context: Any, pointer: Any, index: Any, expected: Any, desired: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            place = builder.gep(args[0], [args[1]])
+            pair = builder.cmpxchg(place, args[2], args[3], "acq_rel", "acquire")
+            return builder.extract_value(pair, 0)
+
+        element = pointer.dtype
+        return element(pointer, types.int64, element, element), generate
+
+    return compare_and_swap
+
+
+def _build_pointer(code: str) -> Any:
+    import numba
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    element = getattr(numba.types, code)
+    bits = element.bitwidth
+
+    @intrinsic
+    def pointer(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            element_ir = ir.DoubleType() if code == "float64" else ir.IntType(bits)
+            return builder.inttoptr(args[0], element_ir.as_pointer())
+
+        return types.CPointer(element)(types.int64), generate
+
+    return pointer
+
+
+@intrinsic_of(lambda: _build_atomic("or"))
+def atomic_or(pointer, index, value):
+    """Set bits and return the word as it was."""
+    old = pointer[index]
+    pointer[index] = old | value
+    return old
+
+
+@intrinsic_of(_build_compare_and_swap)
+def compare_and_swap(pointer, index, expected, desired):
+    """Store `desired` if the place holds `expected`; return what it held."""
+    old = pointer[index]
+    if old == expected:
+        pointer[index] = desired
+    return old
+
+
+@intrinsic_of(lambda: _build_pointer("uint32"))
+def as_u4(address):
+    """The array of 32-bit ids at an address."""
+    raise RuntimeError("addresses exist only in compiled kernels")
+
+
+@intrinsic_of(lambda: _build_pointer("int64"))
+def as_i8(address):
+    """The array of 64-bit integers at an address."""
+    raise RuntimeError("addresses exist only in compiled kernels")
+
+
+@intrinsic_of(lambda: _build_pointer("uint64"))
+def as_u8(address):
+    """The array of 64-bit words at an address."""
+    raise RuntimeError("addresses exist only in compiled kernels")
+
+
+@intrinsic_of(lambda: _build_pointer("float64"))
+def as_f8(address):
+    """The array of doubles at an address."""
+    raise RuntimeError("addresses exist only in compiled kernels")

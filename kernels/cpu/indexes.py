@@ -1,0 +1,178 @@
+"""`RowIndex`: from the values of one or two columns to the rest of the matching rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpuengine.kernels.cpu import rowindex
+from gpuengine.kernels.cpu.layout import (
+    INDEX_COLUMNS,
+    INDEX_FREE,
+    INDEX_KEYS,
+    INDEX_PAYLOAD,
+    INDEX_PAYLOAD_CAPACITY,
+    INDEX_PAYLOAD_USED,
+    INDEX_ROUND,
+    INDEX_SLOT_CAPACITY,
+    INDEX_SLOT_COUNT,
+    INDEX_SLOTS,
+    INDEX_TABLE,
+    INDEX_TABLE_CAPACITY,
+    INDEX_WIDTH,
+    SLOT_LENGTH,
+    SLOT_WORDS,
+)
+from gpuengine.kernels.cpu.rows import Memory, Rows
+from gpuengine.kernels.cpu.sets import FULL_EXTENT, Bounds
+
+MAX_KEYS = 2
+_SMALL_DIRECT_SLOTS = 1 << 16
+_SIZE_CLASSES = 34
+_HASHED_SLOT_BYTES = 48
+_DIRECT_SLOT_BYTES = 4 * SLOT_WORDS
+
+
+class RowIndex:
+    """An index of a `Rows` by `keys` (at most two columns); the other columns are its payload.
+
+    Life: built over all rows at once (`build`), then `append` adds each delta. An index over rows that
+    will not change is built `exact`, without spare room. `ensure` brings it up to date with the rows'
+    delta: what lies before the delta is OLD, the delta is NEW.
+    """
+
+    __slots__ = ("_exact", "_free", "_indexed", "_payload", "_slots", "_table", "header", "keys", "rows")
+
+    def __init__(self, rows: Rows, keys: Sequence[int], bounds: Bounds) -> None:
+        self.rows = rows
+        self.keys = tuple(keys)
+        payload = [j for j in range(rows.arity) if j not in self.keys]
+        self.header = np.zeros(INDEX_COLUMNS + 4 * len(self.keys) + len(payload), np.int64)
+        self.header[INDEX_KEYS] = len(self.keys)
+        self.header[INDEX_WIDTH] = len(payload)
+        self.header[INDEX_COLUMNS + 4 * len(self.keys) :] = payload
+        self._free = np.full(_SIZE_CLASSES, rowindex.NO_BLOCK, np.uint32)
+        self.header[INDEX_FREE] = self._free.ctypes.data
+        self._payload = Memory()
+        self._slots = np.zeros(SLOT_WORDS, np.uint32)
+        self._table = np.zeros(0, np.uint64)
+        self._indexed = 0
+        self._exact = False
+        self._address_slots(bounds, rows.count)
+
+    @property
+    def address(self) -> int:
+        return int(self.header.ctypes.data)
+
+    @property
+    def indexed(self) -> int:
+        """How many of the rows, from the first, are in the index."""
+        return self._indexed
+
+    @indexed.setter
+    def indexed(self, count: int) -> None:
+        self._indexed = count
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._slots.nbytes + self._table.nbytes + self._payload.nbytes)
+
+    @property
+    def distinct_keys(self) -> int:
+        """How many keys have rows."""
+        if self.header[INDEX_TABLE]:
+            return int(self.header[INDEX_SLOT_COUNT])
+        return int(np.count_nonzero(self._slots[SLOT_LENGTH::SLOT_WORDS]))
+
+    def build(self, exact: bool) -> None:
+        """Index the rows up to the delta's end, from nothing; `exact` leaves no spare room."""
+        start, end = self.rows.delta
+        self._exact = exact
+        old = end if exact else start
+        row = 0
+        while (row := rowindex.assign_slots(self.header, self.rows.header, row, old)) < old:
+            self._grow_slots()
+        used = rowindex.place_blocks(self.header, 1 if exact else 0)
+        self._reserve_payload(used if exact else used + max(16, (end - start) * 2))
+        rowindex.fill_blocks(self.header, self.rows.header, 0, old)
+        self._indexed = old
+        if not exact:
+            self.header[INDEX_ROUND] += 1
+            self._append_until(end)
+
+    def ensure(self) -> bool:
+        """Add the delta as a new round if it is not in yet. False if the index must be built anew."""
+        start, end = self.rows.delta
+        if self._indexed == end:
+            return True
+        if self._exact or self._indexed != start:
+            return False
+        self.header[INDEX_ROUND] += 1
+        self._append_until(end)
+        return True
+
+    def make_room(self) -> None:
+        """Grow whatever kept the last append from going on."""
+        if self.header[INDEX_TABLE] and (
+            self.header[INDEX_SLOT_COUNT] >= self.header[INDEX_SLOT_CAPACITY]
+            or 3 * self.header[INDEX_SLOT_COUNT] >= 2 * self.header[INDEX_TABLE_CAPACITY]
+        ):
+            self._grow_slots()
+        else:
+            capacity = int(self.header[INDEX_PAYLOAD_CAPACITY])
+            self._reserve_payload(capacity + max(1024, capacity >> 1))
+
+    def _append_until(self, end: int) -> None:
+        row = self._indexed
+        while (row := rowindex.append(self.header, self.rows.header, row, end)) < end:
+            self.make_room()
+        self._indexed = end
+
+    def _reserve_payload(self, capacity: int) -> None:
+        width = int(self.header[INDEX_WIDTH])
+        self._payload.resize(4 * width * max(capacity, 1))
+        self.header[INDEX_PAYLOAD] = self._payload.address
+        self.header[INDEX_PAYLOAD_CAPACITY] = capacity
+
+    def _address_slots(self, bounds: Bounds, count: int) -> None:
+        """Choose direct addressing where the slots of all possible keys take no more room than a table."""
+        extents = [max(bounds[key][1] - bounds[key][0], 1) for key in self.keys]
+        product = extents[0] * (extents[1] if len(extents) > 1 else 1)
+        direct = product <= _SMALL_DIRECT_SLOTS or (
+            product * _DIRECT_SLOT_BYTES <= max(count, _SMALL_DIRECT_SLOTS) * _HASHED_SLOT_BYTES
+        )
+        lows = [bounds[key][0] for key in self.keys]
+        if not direct:
+            extents, lows = [FULL_EXTENT] * len(self.keys), [0] * len(self.keys)
+        stride = 1
+        for j in reversed(range(len(self.keys))):
+            at = INDEX_COLUMNS + 4 * j
+            self.header[at : at + 4] = (self.keys[j], lows[j], stride, extents[j])
+            stride *= extents[j]
+        if direct:
+            self._set_slots(np.zeros(product * SLOT_WORDS, np.uint32), product)
+            self.header[INDEX_SLOT_COUNT] = product
+        else:
+            self._set_slots(np.zeros(1024 * SLOT_WORDS, np.uint32), 1024)
+            self._set_table(np.zeros(2 * 2048, np.uint64), 2048)
+
+    def _set_slots(self, slots: np.ndarray, count: int) -> None:
+        self._slots = slots
+        self.header[INDEX_SLOTS] = slots.ctypes.data
+        self.header[INDEX_SLOT_CAPACITY] = count
+
+    def _set_table(self, table: np.ndarray, capacity: int) -> None:
+        self._table = table
+        self.header[INDEX_TABLE] = table.ctypes.data
+        self.header[INDEX_TABLE_CAPACITY] = capacity
+
+    def _grow_slots(self) -> None:
+        capacity = 2 * int(self.header[INDEX_SLOT_CAPACITY])
+        slots = np.zeros(capacity * SLOT_WORDS, np.uint32)
+        slots[: len(self._slots)] = self._slots
+        self._set_slots(slots, capacity)
+        old, old_capacity = self._table, int(self.header[INDEX_TABLE_CAPACITY])
+        table = np.zeros(4 * old_capacity, np.uint64)
+        rowindex.rehash(old, old_capacity, table, 2 * old_capacity)
+        self._set_table(table, 2 * old_capacity)

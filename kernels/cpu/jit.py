@@ -1,0 +1,243 @@
+"""Compile scalar kernels with numba once; load them in milliseconds ever after.
+
+A kernel is a plain Python function over pointers and integers with a fixed signature:
+
+    @kernel("i8(u4*, i8, u8*)")
+    def count_set(ids, n, bits): ...
+
+The first call compiles it with numba (nopython, no GIL) and stores the machine code in the cache
+directory; later processes load that code through llvmlite without importing numba, whose import
+alone takes longer than many whole programs.  Pointers are indexed like arrays; lengths are
+passed beside them; nothing is bounds-checked and nothing can raise: kernels report by return value.
+Calls release the GIL.
+
+A function marked `@device` can be called from kernels; `@intrinsic_of(build)` marks a Python
+function that kernels replace by a numba intrinsic (see `atomics`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import tempfile
+import threading
+import time
+import types
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_CTYPES: dict[str, Any] = {
+    "i4": ctypes.c_int32,
+    "i8": ctypes.c_int64,
+    "u1": ctypes.c_uint8,
+    "u4": ctypes.c_uint32,
+    "u8": ctypes.c_uint64,
+    "f8": ctypes.c_double,
+}
+_DEVICE: dict[int, types.FunctionType] = {}
+_INTRINSIC: dict[int, Callable[[], Any]] = {}
+_lock = threading.RLock()
+compile_seconds: dict[str, float] = {}
+"""Seconds spent compiling, by kernel, in this process; empty when every kernel came from the cache."""
+
+
+def device(function: Any) -> Any:
+    """Mark a function as callable from kernels."""
+    _DEVICE[id(function)] = function
+    return function
+
+
+def intrinsic_of(build: Callable[[], Any]) -> Callable[[Any], Any]:
+    """Mark a function whose compiled form is the numba intrinsic that `build()` returns."""
+
+    def mark(function: Any) -> Any:
+        _INTRINSIC[id(function)] = build
+        return function
+
+    return mark
+
+
+class Kernel:
+    """A compiled-on-demand function. Call it with NumPy arrays (or addresses) and integers."""
+
+    __slots__ = ("_call", "_pointers", "function", "result", "signature")
+
+    def __init__(self, function: types.FunctionType, signature: str) -> None:
+        self.function = function
+        self.signature = signature
+        result, _, rest = signature.partition("(")
+        self.result = result
+        self._pointers = [p.strip() for p in rest.rstrip(")").split(",")]
+        self._call: Any = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.function.__module__.rpartition('.')[2]}.{self.function.__name__}"
+
+    def load(self) -> None:
+        """Make the kernel callable now: from the cache, or by compiling it."""
+        with _lock:
+            if self._call is None:
+                address = _load_cached(self) or _compile(self)
+                args = [ctypes.c_void_p if p.endswith("*") else _CTYPES[p] for p in self._pointers]
+                self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *args)(
+                    address
+                )
+
+    def __call__(self, *args: Any) -> int:
+        if self._call is None:
+            self.load()
+        out = ctypes.c_int64()
+        error = ctypes.c_void_p()
+        plain = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in args]
+        self._call(ctypes.addressof(out), ctypes.addressof(error), *plain)
+        return out.value
+
+
+def kernel(signature: str) -> Callable[[Any], Kernel]:
+    """Declare a kernel; `signature` is ``result(arg, ...)`` of i4 i8 u4 u8 f8, with ``*`` for pointers.
+
+    The result is always ``i8``.
+    """
+
+    def wrap(function: Any) -> Kernel:
+        return Kernel(function, signature)
+
+    return wrap
+
+
+def cache_directory() -> Path:
+    """Where machine code is kept: ``GPUENGINE_CACHE_DIR`` or the user's cache folder."""
+    given = os.environ.get("GPUENGINE_CACHE_DIR")
+    if given:
+        return Path(given)
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "gpuengine"
+
+
+@cache
+def _cache_folder() -> Path:
+    """The folder of this exact compiler, processor and kernel source."""
+    from importlib.metadata import version
+
+    from llvmlite import binding
+
+    digest = hashlib.sha256()
+    for part in (version("numba"), version("llvmlite"), binding.get_host_cpu_name(), platform.machine()):
+        digest.update(part.encode() + b"\0")
+    digest.update(binding.get_host_cpu_features().flatten().encode())
+    here = Path(__file__).parent
+    for source in sorted([*here.glob("*.py"), *here.parent.glob("*.py")]):
+        digest.update(source.read_bytes())
+    return cache_directory() / "kernels" / digest.hexdigest()[:24]
+
+
+@cache
+def _engine() -> Any:
+    """One LLVM execution engine for the process; object files are added to it."""
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    machine = binding.Target.from_default_triple().create_target_machine()
+    return binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+
+
+def _link(code: bytes, symbol: str) -> int:
+    from llvmlite import binding
+
+    engine = _engine()
+    engine.add_object_file(binding.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    address: int = engine.get_function_address(symbol)
+    return address
+
+
+def _load_cached(wanted: Kernel) -> int | None:
+    """The address of a cached kernel, or None if there is none that is whole."""
+    try:
+        content = (_cache_folder() / f"{wanted.name}.bin").read_bytes()
+    except OSError:
+        return None
+    checksum, _, rest = content.partition(b"\n")
+    if hashlib.sha256(rest).hexdigest().encode() != checksum:
+        return None
+    symbol, _, code = rest.partition(b"\n")
+    return _link(code, symbol.decode())
+
+
+def _store(wanted: Kernel, symbol: str, code: bytes) -> None:
+    """Write a kernel to the cache atomically; a read-only cache only costs the next start."""
+    rest = symbol.encode() + b"\n" + code
+    content = hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
+    folder = _cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as out:
+            out.write(content)
+        os.replace(out.name, folder / f"{wanted.name}.bin")
+    except OSError:
+        return
+
+
+def _compile(wanted: Kernel) -> int:
+    import numba
+
+    started = time.perf_counter()
+    scalars = {
+        "i4": numba.types.int32,
+        "i8": numba.types.int64,
+        "u1": numba.types.uint8,
+        "u4": numba.types.uint32,
+        "u8": numba.types.uint64,
+        "f8": numba.types.float64,
+    }
+    args = [
+        numba.types.CPointer(scalars[p[:-1]]) if p.endswith("*") else scalars[p] for p in wanted._pointers
+    ]
+    signature = scalars[wanted.result](*args)
+    dispatcher = numba.njit(
+        signature,
+        nogil=True,
+        error_model="numpy",
+        boundscheck=False,
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+    )(_with_compiled_globals(wanted.function))
+    overload = dispatcher.overloads[signature.args]
+    code = overload.library._get_compiled_object()
+    symbol = overload.fndesc.llvm_func_name
+    _store(wanted, symbol, code)
+    compile_seconds[wanted.name] = time.perf_counter() - started
+    return _link(code, symbol)
+
+
+_compiled_devices: dict[int, Any] = {}
+
+
+def _with_compiled_globals(function: types.FunctionType) -> types.FunctionType:
+    """`function` with the device functions and intrinsics it names replaced by what numba can call."""
+    import numba
+
+    replaced = dict(function.__globals__)
+    for name in function.__code__.co_names:
+        value = replaced.get(name)
+        key = id(value)
+        if key in _INTRINSIC or key in _DEVICE:
+            if key not in _compiled_devices:
+                if key in _INTRINSIC:
+                    _compiled_devices[key] = _INTRINSIC[key]()
+                else:
+                    _compiled_devices[key] = numba.njit(error_model="numpy", boundscheck=False)(
+                        _with_compiled_globals(_DEVICE[key])
+                    )
+            replaced[name] = _compiled_devices[key]
+    copy = types.FunctionType(function.__code__, replaced, function.__name__)
+    copy.__defaults__ = function.__defaults__
+    return copy

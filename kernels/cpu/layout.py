@@ -1,0 +1,46 @@
+"""The headers through which kernels find arrays: each is one int64 array of counts and addresses.
+
+A header outlives the arrays it points to (they move when they grow), so everything compiled into
+a pipeline refers to headers and never to the arrays themselves.
+
+rows    count, capacity, delta start, delta end, then the address of each column (uint32)
+set     see `keyset`: kind, data, capacity, columns, then (base, stride, extent) for each column
+index   see `rowindex`
+"""
+
+from __future__ import annotations
+
+ROWS_COUNT = 0
+ROWS_CAPACITY = 1
+ROWS_DELTA_START = 2
+ROWS_DELTA_END = 3
+ROWS_COLUMNS = 4
+
+SET_KIND = 0
+SET_DATA = 1
+SET_CAPACITY = 2
+SET_ARITY = 3
+SET_COLUMNS = 4
+BITMAP = 0
+HASHED = 1
+WIDE = 2
+
+INDEX_SLOTS = 0  # uint32 (start, length, old length, round) for each slot
+INDEX_SLOT_COUNT = 1
+INDEX_SLOT_CAPACITY = 2
+INDEX_PAYLOAD = 3  # uint32 rows of the columns that are not keys
+INDEX_PAYLOAD_USED = 4
+INDEX_PAYLOAD_CAPACITY = 5
+INDEX_WIDTH = 6
+INDEX_TABLE = 7  # 0: slots are addressed by key; else uint64 (key + 1, slot) pairs
+INDEX_TABLE_CAPACITY = 8
+INDEX_FREE = 9  # uint32 heads of the lists of free blocks, by size class
+INDEX_ROUND = 10
+INDEX_KEYS = 11
+INDEX_COLUMNS = 12  # (column, base, stride, extent) for each key, then the payload's column numbers
+
+SLOT_START = 0
+SLOT_LENGTH = 1
+SLOT_OLD = 2
+SLOT_ROUND = 3
+SLOT_WORDS = 4

@@ -1,0 +1,243 @@
+"""Indexes from a key (one or two columns) to the other columns of the matching rows.
+
+Each key has a slot; a slot's rows lie side by side in one block of the payload, in the order in
+which they were appended, so a probe is one look-up and one sequential read. Blocks double when
+they are full (freed ones are used again), so appending costs what the delta costs. A slot also
+remembers how long it was before the current round: that prefix is the OLD domain.
+Slots are addressed by the key itself where the keys are dense, else by an open-addressing table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuengine.kernels.cpu.atomics import as_u4, as_u8
+from gpuengine.kernels.cpu.jit import device, kernel
+from gpuengine.kernels.cpu.keyset import mix
+from gpuengine.kernels.cpu.layout import (
+    INDEX_COLUMNS,
+    INDEX_FREE,
+    INDEX_KEYS,
+    INDEX_PAYLOAD,
+    INDEX_PAYLOAD_CAPACITY,
+    INDEX_PAYLOAD_USED,
+    INDEX_ROUND,
+    INDEX_SLOT_CAPACITY,
+    INDEX_SLOT_COUNT,
+    INDEX_SLOTS,
+    INDEX_TABLE,
+    INDEX_TABLE_CAPACITY,
+    INDEX_WIDTH,
+    ROWS_COLUMNS,
+    SLOT_LENGTH,
+    SLOT_OLD,
+    SLOT_ROUND,
+    SLOT_START,
+    SLOT_WORDS,
+)
+
+NO_SLOT = -1
+NO_BLOCK = np.uint32(0xFFFFFFFF)
+
+
+@device
+def find_slot(index, key):
+    """The slot of an in-range key, or NO_SLOT."""
+    if index[INDEX_TABLE] == 0:
+        return key
+    table = as_u8(index[INDEX_TABLE])
+    stored = np.uint64(key) + np.uint64(1)
+    last = index[INDEX_TABLE_CAPACITY] - 1
+    place = np.int64(mix(stored)) & last
+    while True:
+        found = table[2 * place]
+        if found == stored:
+            return np.int64(table[2 * place + 1])
+        if found == np.uint64(0):
+            return NO_SLOT
+        place = (place + 1) & last
+
+
+@device
+def row_key(index, rows, row):
+    """The key of a stored row; an index's extents cover every row stored in it."""
+    key = 0
+    for j in range(index[INDEX_KEYS]):
+        at = INDEX_COLUMNS + 4 * j
+        column = as_u4(rows[ROWS_COLUMNS + index[at]])
+        key += (np.int64(column[row]) - index[at + 1]) * index[at + 2]
+    return key
+
+
+@device
+def slot_for(index, key):
+    """The slot of a key, made if need be; NO_SLOT when there is no room for another."""
+    if index[INDEX_TABLE] == 0:
+        return key
+    table = as_u8(index[INDEX_TABLE])
+    stored = np.uint64(key) + np.uint64(1)
+    last = index[INDEX_TABLE_CAPACITY] - 1
+    place = np.int64(mix(stored)) & last
+    while True:
+        found = table[2 * place]
+        if found == stored:
+            return np.int64(table[2 * place + 1])
+        if found == np.uint64(0):
+            slot = index[INDEX_SLOT_COUNT]
+            if slot >= index[INDEX_SLOT_CAPACITY] or 3 * slot >= 2 * index[INDEX_TABLE_CAPACITY]:
+                return NO_SLOT
+            table[2 * place] = stored
+            table[2 * place + 1] = np.uint64(slot)
+            index[INDEX_SLOT_COUNT] = slot + 1
+            return slot
+        place = (place + 1) & last
+
+
+@device
+def write_payload(index, rows, row, position):
+    width = index[INDEX_WIDTH]
+    payload = as_u4(index[INDEX_PAYLOAD])
+    at = INDEX_COLUMNS + 4 * index[INDEX_KEYS]
+    for j in range(width):
+        payload[position * width + j] = as_u4(rows[ROWS_COLUMNS + index[at + j]])[row]
+
+
+@device
+def take_block(index, size, size_class):
+    """The position of a free block of `size` rows, or -1 when the payload is full."""
+    free = as_u4(index[INDEX_FREE])
+    head = free[size_class]
+    if head != NO_BLOCK:
+        payload = as_u4(index[INDEX_PAYLOAD])
+        position = np.int64(head)
+        free[size_class] = payload[position * index[INDEX_WIDTH]]
+        return position
+    position = index[INDEX_PAYLOAD_USED]
+    if position + size > index[INDEX_PAYLOAD_CAPACITY]:
+        return -1
+    index[INDEX_PAYLOAD_USED] = position + size
+    return position
+
+
+@device
+def grow_block(index, slots, at, length):
+    """Move a full block to one of twice its size. False when the payload is full."""
+    size = np.int64(1)
+    size_class = 0
+    while size <= length:
+        size <<= 1
+        size_class += 1
+    position = take_block(index, size, size_class)
+    if position < 0:
+        return False
+    width = index[INDEX_WIDTH]
+    payload = as_u4(index[INDEX_PAYLOAD])
+    if length > 0:
+        old = np.int64(slots[at + SLOT_START])
+        for k in range(length * width):
+            payload[position * width + k] = payload[old * width + k]
+        free = as_u4(index[INDEX_FREE])
+        payload[old * width] = free[size_class - 1]
+        free[size_class - 1] = np.uint32(old)
+    slots[at + SLOT_START] = np.uint32(position)
+    return True
+
+
+@device
+def append_range(index, rows, start, end):
+    """Add rows [start, end) as part of round INDEX_ROUND; returns the first row not added for lack of room."""
+    round_number = np.uint32(index[INDEX_ROUND])
+    for row in range(start, end):
+        slot = slot_for(index, row_key(index, rows, row))
+        if slot == NO_SLOT:
+            return row
+        slots = as_u4(index[INDEX_SLOTS])
+        at = slot * SLOT_WORDS
+        length = np.int64(slots[at + SLOT_LENGTH])
+        if length & (length - 1) == 0 and not grow_block(index, slots, at, length):
+            return row
+        if slots[at + SLOT_ROUND] != round_number:
+            slots[at + SLOT_ROUND] = round_number
+            slots[at + SLOT_OLD] = np.uint32(length)
+        write_payload(index, rows, row, np.int64(slots[at + SLOT_START]) + length)
+        slots[at + SLOT_LENGTH] = np.uint32(length + 1)
+    return end
+
+
+@kernel("i8(i8*, i8*, i8, i8)")
+def append(index, rows, start, end):
+    """Add rows [start, end) of a rows header as part of round INDEX_ROUND.
+
+    Returns the first row that was not added because slots, table or payload are full.
+    """
+    return append_range(index, rows, start, end)
+
+
+@kernel("i8(i8*, i8*, i8, i8)")
+def assign_slots(index, rows, start, end):
+    """First pass of a bulk build: give each row's key a slot and count the slot's rows in its length.
+
+    Returns the first row not counted for lack of slots.
+    """
+    slots = as_u4(index[INDEX_SLOTS])
+    for row in range(start, end):
+        slot = slot_for(index, row_key(index, rows, row))
+        if slot == NO_SLOT:
+            return row
+        at = slot * SLOT_WORDS
+        slots[at + SLOT_LENGTH] += np.uint32(1)
+    return end
+
+
+@kernel("i8(i8*, i8)")
+def place_blocks(index, exact):
+    """Second pass: give each slot its block (of just its size if `exact`, else the next power of two).
+
+    Lengths become 0 again, for the fill to count. Returns the payload rows used.
+    """
+    slots = as_u4(index[INDEX_SLOTS])
+    used = 0
+    for slot in range(index[INDEX_SLOT_COUNT]):
+        at = slot * SLOT_WORDS
+        length = np.int64(slots[at + SLOT_LENGTH])
+        size = length
+        if exact == 0 and length > 0:
+            size = np.int64(1)
+            while size < length:
+                size <<= 1
+        slots[at + SLOT_START] = np.uint32(used)
+        slots[at + SLOT_LENGTH] = np.uint32(0)
+        slots[at + SLOT_OLD] = np.uint32(0)
+        used += size
+    index[INDEX_PAYLOAD_USED] = used
+    return used
+
+
+@kernel("i8(i8*, i8*, i8, i8)")
+def fill_blocks(index, rows, start, end):
+    """Third pass: write the rows into their blocks."""
+    slots = as_u4(index[INDEX_SLOTS])
+    round_number = np.uint32(index[INDEX_ROUND])
+    for row in range(start, end):
+        slot = find_slot(index, row_key(index, rows, row))
+        at = slot * SLOT_WORDS
+        length = slots[at + SLOT_LENGTH]
+        write_payload(index, rows, row, np.int64(slots[at + SLOT_START]) + np.int64(length))
+        slots[at + SLOT_ROUND] = round_number
+        slots[at + SLOT_LENGTH] = length + np.uint32(1)
+    return end
+
+
+@kernel("i8(u8*, i8, u8*, i8)")
+def rehash(old, old_capacity, new, new_capacity):
+    """Insert every (key + 1, slot) pair of one table into a larger, zeroed one."""
+    last = new_capacity - 1
+    for i in range(old_capacity):
+        stored = old[2 * i]
+        if stored != np.uint64(0):
+            place = np.int64(mix(stored)) & last
+            while new[2 * place] != np.uint64(0):
+                place = (place + 1) & last
+            new[2 * place] = stored
+            new[2 * place + 1] = old[2 * i + 1]
+    return 0

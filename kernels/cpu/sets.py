@@ -1,0 +1,137 @@
+"""`KeySet`: which rows a relation holds, in the smallest of three representations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpuengine.kernels.cpu import keyset
+from gpuengine.kernels.cpu.layout import (
+    BITMAP,
+    HASHED,
+    SET_ARITY,
+    SET_CAPACITY,
+    SET_COLUMNS,
+    SET_DATA,
+    SET_KIND,
+    WIDE,
+)
+from gpuengine.kernels.cpu.rows import Rows
+
+SMALL_BITMAP_BYTES = 1 << 22
+FULL_EXTENT = 1 << 32
+_PACKED_LIMIT = 1 << 63
+
+Bounds = Sequence[tuple[int, int]]
+"""For each column the least id and one past the greatest."""
+
+
+class KeySet:
+    """The set of the rows of one `Rows`; kernels insert into it and test against it.
+
+    `reserve` must have made room before rows are inserted, and the inserted ids must lie within
+    `bounds` (`widen` moves them). Both may rebuild the set from the rows, which must by then hold
+    everything that was inserted. Costs: a bitmap where the product of the extents takes less memory than a
+    hash table would; 12 to 24 bytes a row in a hash table; more only for rows wider than 64 bits.
+    """
+
+    __slots__ = ("_bounds", "_capacity", "_data", "arity", "header")
+
+    def __init__(self, arity: int, bounds: Bounds, capacity: int = 0) -> None:
+        self.arity = arity
+        self.header = np.zeros(SET_COLUMNS + 3 * max(arity, 1), np.int64)
+        self.header[SET_ARITY] = arity
+        self._bounds = list(bounds)
+        self._capacity = 0
+        self._data = np.zeros(1, np.uint64)
+        self._allocate(max(capacity, 16))
+
+    @property
+    def address(self) -> int:
+        return int(self.header.ctypes.data)
+
+    @property
+    def kind(self) -> int:
+        return int(self.header[SET_KIND])
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._data.nbytes)
+
+    @property
+    def capacity(self) -> int:
+        """How many rows may be in the set before `reserve` is due."""
+        return self._capacity
+
+    def reserve(self, capacity: int, rows: Rows) -> None:
+        """Make room for `capacity` rows in all."""
+        if capacity > self._capacity:
+            self._allocate(capacity)
+            self._refill(rows)
+
+    def widen(self, bounds: Bounds, rows: Rows) -> None:
+        """Admit ids within `bounds` as well."""
+        merged = [
+            (min(low, new_low), max(high, new_high))
+            for (low, high), (new_low, new_high) in zip(self._bounds, bounds, strict=True)
+        ]
+        if merged != self._bounds:
+            self._bounds = merged
+            if self.kind == BITMAP or (self.kind == HASHED and self.arity > 2):
+                self._allocate(self._capacity)
+                self._refill(rows)
+
+    def insert(self, rows: Rows, start: int, end: int) -> np.ndarray:
+        """Insert rows [start, end) of `rows`; which of them were new."""
+        new = np.empty(end - start, np.uint8)
+        scratch = np.empty(max(self.arity, 1), np.int64)
+        keyset.insert_rows(self.header, rows.header, start, end, scratch, new)
+        return new.view(np.bool_)
+
+    def contains(self, rows: Rows, start: int, end: int) -> np.ndarray:
+        """Which of the rows [start, end) of `rows` are in the set."""
+        found = np.empty(end - start, np.uint8)
+        scratch = np.empty(max(self.arity, 1), np.int64)
+        keyset.contains_rows(self.header, rows.header, start, end, scratch, found)
+        return found.view(np.bool_)
+
+    def _refill(self, rows: Rows) -> None:
+        if rows.count:
+            self.insert(rows, 0, rows.count)
+
+    def _allocate(self, capacity: int) -> None:
+        extents = [max(high - low, 1) for low, high in self._bounds]
+        product = 1
+        for extent in extents:
+            product *= extent
+        slots = _table_size(capacity)
+        bitmap_bytes = product // 8 + 8
+        if bitmap_bytes <= max(SMALL_BITMAP_BYTES, 8 * slots):
+            self._use(BITMAP, product // 64 + 1, 1, self._bounds, extents)
+            self._capacity = product + 1
+        elif self.arity <= 2 or product < _PACKED_LIMIT:
+            bounds, packed = self._bounds, extents
+            if self.arity <= 2:
+                bounds, packed = [(0, FULL_EXTENT)] * self.arity, [FULL_EXTENT] * self.arity
+            self._use(HASHED, slots, 1, bounds, packed)
+            self._capacity = slots * 2 // 3
+        else:
+            self._use(WIDE, slots, (self.arity + 1) // 2 + 1, self._bounds, [1] * self.arity)
+            self._capacity = slots * 2 // 3
+
+    def _use(self, kind: int, capacity: int, width: int, bounds: Bounds, extents: Sequence[int]) -> None:
+        self._data = np.zeros(capacity * width, np.uint64)
+        self.header[SET_KIND] = kind
+        self.header[SET_DATA] = self._data.ctypes.data
+        self.header[SET_CAPACITY] = capacity
+        stride = 1
+        for j in reversed(range(self.arity)):
+            at = SET_COLUMNS + 3 * j
+            self.header[at : at + 3] = (bounds[j][0], stride, extents[j])
+            stride *= extents[j]
+
+
+def _table_size(capacity: int) -> int:
+    """Slots of a table that is at most two thirds full with `capacity` rows: a power of two."""
+    return 1 << max(4, (capacity + (capacity >> 1)).bit_length())
