@@ -1,0 +1,242 @@
+"""`Engine`: a program, its facts, and its materialisation."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from gpuengine.errors import BackendError, GpuEngineError, Interrupted
+from gpuengine.evaluation.body import compile_body
+from gpuengine.evaluation.budget import Budget, parse_size
+from gpuengine.evaluation.database import Database
+from gpuengine.evaluation.fixpoint import Fixpoint
+from gpuengine.evaluation.progress import Progress
+from gpuengine.language import parse_program, parse_query
+from gpuengine.language.program import Attribute, Constant, Program, Relation, Variable
+from gpuengine.planning.order import order_body
+from gpuengine.planning.passes import rewrite
+from gpuengine.planning.plan import Plan
+from gpuengine.planning.strata import make_plan
+from gpuengine.relation import RelationView
+from gpuengine.schemes.table import Table, distinct_rows
+from gpuengine.terms.dictionary import Dictionary
+
+Watcher = Callable[[Progress], None]
+_WATCH_SECONDS = 0.1
+
+
+class Engine:
+    """Holds a checked program, the facts loaded into it, and what follows from them.
+
+    Life-cycle: made from a program (errors raise `ProgramErrors`, nothing is half made); `load` adds
+    facts; `materialise` computes every consequence; ``engine[name]`` reads a relation. Loading
+    after materialising is allowed: the results stay as they were until the next `materialise`.
+    A failed or interrupted operation leaves the engine as it was before.
+    """
+
+    def __init__(
+        self,
+        program: str | os.PathLike[str],
+        *,
+        threads: int | None = None,
+        memory: str | int | None = None,
+        backend: str = "auto",
+        include_dirs: Sequence[os.PathLike[str]] = (),
+        macros: Mapping[str, str] | None = None,
+    ) -> None:
+        self.backend = _check_backend(backend)
+        self.threads = threads or len(os.sched_getaffinity(0))
+        self.memory = parse_size(memory) if memory is not None else None
+        source = _as_source(program)
+        self.source = parse_program(source, include_dirs=[Path(d) for d in include_dirs], macros=macros)
+        self.program: Program = rewrite(self.source)
+        self.dictionary = Dictionary(self.program)
+        self.progress: Progress | None = None
+        self._facts = {name: Table(name, r.arity) for name, r in self.program.relations.items()}
+        self._load_program_facts()
+        self._result: Database | None = None
+
+    @property
+    def relations(self) -> Mapping[str, Relation]:
+        """The declared relations by name."""
+        return self.program.relations
+
+    def load(
+        self,
+        relation: str,
+        data: Any,
+        *,
+        on_error: Literal["fail", "skip"] = "fail",
+        params: Mapping[str, str] | None = None,
+    ) -> int:
+        """Add facts to a relation; returns how many rows were read.
+
+        `data` is a path (file, directory or glob; text, Parquet or Arrow by extension) or anything
+        tabular: Arrow, pandas, Polars, NumPy, a list of tuples, any object with the Arrow PyCapsule
+        protocol. Raises `DataError` and loads nothing if something does not fit; with
+        ``on_error="skip"`` bad rows of files are left out.
+        """
+        from gpuengine.io import from_tabular, read_facts
+
+        declared = self._relation(relation)
+        if isinstance(data, str | os.PathLike):
+            facts = read_facts(
+                Path(data),
+                declared.attributes,
+                params or {},
+                relation=relation,
+                on_error=on_error,
+                threads=self.threads,
+            )
+            table = facts.table
+        else:
+            table = from_tabular(data, declared.attributes, relation=relation)
+        columns = [
+            self.dictionary.encode(attribute.type.space, table.column(j))
+            for j, attribute in enumerate(declared.attributes)
+        ]
+        self._facts[relation].insert(columns, table.num_rows)
+        return int(table.num_rows)
+
+    def plan(self, wanted: Iterable[str] | None = None) -> Plan:
+        """Strata and delta variants; with `wanted`, only what those relations depend on."""
+        return make_plan(self.program, wanted)
+
+    def materialise(self, *, wanted: Iterable[str] | None = None, watch: Watcher | None = None) -> Engine:
+        """Compute all consequences of the loaded facts; returns the engine.
+
+        `wanted` limits the work to the relations named and what they depend on. `watch` is called
+        about ten times a second with the progress. Ctrl-C stops within a second, raises
+        `Interrupted`, and leaves the earlier results in place.
+        """
+        plan = self.plan(wanted)
+        derived = {name for stratum in plan.strata for name in stratum.relations}
+        database = Database(self.program, self.dictionary)
+        for name, facts in self._facts.items():
+            if name in derived:
+                database.tables[name].insert(facts.rows.columns(), len(facts))
+            else:
+                database.tables[name] = facts
+        progress = Progress()
+        fixpoint = Fixpoint(
+            plan,
+            database,
+            threads=self.threads,
+            budget=Budget(self.memory),
+            progress=progress,
+            limits=_size_limits(self.program),
+        )
+        _run_interruptibly(fixpoint, watch)
+        self._result = database
+        self.progress = progress
+        return self
+
+    def __getitem__(self, relation: str) -> RelationView:
+        """The facts of a relation: of the last materialisation, or as loaded if it has no rules."""
+        declared = self._relation(relation)
+        return RelationView(relation, declared.attributes, self._tables()[relation], self.dictionary)
+
+    def query(self, text: str) -> RelationView:
+        """The answers of a conjunctive query such as ``path(1, x), !edge(1, x)`` over the materialisation.
+
+        One column for each named variable, in order of first appearance; distinct rows. A query
+        without variables has one row of no columns if it holds, none if not.
+        """
+        rule = parse_query(text, self.program)
+        database = Database(self.program, self.dictionary)
+        database.tables.update(self._tables())
+        variables = tuple(arg for arg in rule.head.args if isinstance(arg, Variable))
+        plan = order_body(rule.body, database)
+        body = compile_body(rule.body, plan, database, sink=variables, stop=np.zeros(1, np.int64))
+        stage = body.stages[0]
+        span = (0, stage.input.count) if stage.input is not None else (0, stage.pipeline.driver.rows.count)
+        chunks = list(body.collect(*span))
+        columns = [np.concatenate([c.columns[v] for c in chunks]) for v in variables] if chunks else []
+        answers = Table("?", len(variables))
+        if chunks:
+            answers.insert(*distinct_rows(columns, sum(chunk.rows for chunk in chunks)))
+        attributes = [Attribute(variable.name, variable.type) for variable in variables]
+        return RelationView("?", attributes, answers, self.dictionary)
+
+    def _tables(self) -> Mapping[str, Table]:
+        if self._result is not None:
+            return self._result.tables
+        if any(rule.body for rule in self.program.rules):
+            raise GpuEngineError("nothing is materialised yet: call materialise() first")
+        return self._facts
+
+    def _relation(self, name: str) -> Relation:
+        if name not in self.program.relations:
+            near = difflib.get_close_matches(name, self.program.relations, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise GpuEngineError(f"no relation {name!r} in the program{hint}")
+        return self.program.relations[name]
+
+    def _load_program_facts(self) -> None:
+        rows: dict[str, list[list[int]]] = {}
+        for rule in self.program.rules:
+            if not rule.body:
+                ids = [self.dictionary.intern_constant(a) for a in rule.head.args if isinstance(a, Constant)]
+                rows.setdefault(rule.head.relation, []).append(ids)
+        for name, ids in rows.items():
+            matrix = np.array(ids, np.uint32).reshape(len(ids), -1)
+            self._facts[name].insert(list(np.ascontiguousarray(matrix.T)), len(ids))
+
+
+def _as_source(program: str | os.PathLike[str]) -> str | Path:
+    """A path if it is one or looks like one (one line that ends in .dl or names a file), else text."""
+    if not isinstance(program, str):
+        return Path(program)
+    if "\n" not in program and (program.strip().endswith(".dl") or (program and Path(program).is_file())):
+        return Path(program)
+    return program
+
+
+def _check_backend(backend: str) -> str:
+    if backend in ("auto", "cpu"):
+        return "cpu"
+    if backend == "cuda":
+        raise BackendError(
+            "the cuda backend is not part of this version\n  hint: use --backend cpu or auto; see `gpuengine doctor`"
+        )
+    raise BackendError(f"no backend {backend!r}; choose auto, cpu or cuda")
+
+
+def _size_limits(program: Program) -> dict[str, int]:
+    return {d.relation: int(d.params["n"]) for d in program.directives if d.kind == "limitsize"}
+
+
+def _run_interruptibly(fixpoint: Fixpoint, watch: Watcher | None) -> None:
+    """Run in a second thread, so that the main one can see Ctrl-C and show progress while kernels run."""
+    if threading.current_thread() is not threading.main_thread():
+        fixpoint.run()
+        return
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            fixpoint.run()
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=work, name="gpuengine-fixpoint", daemon=True)
+    thread.start()
+    interrupted = False
+    while thread.is_alive():
+        try:
+            thread.join(_WATCH_SECONDS)
+            if watch is not None and not interrupted:
+                watch(fixpoint.progress)
+        except KeyboardInterrupt:
+            fixpoint.stop[0] = 1
+            interrupted = True
+    if interrupted:
+        raise Interrupted("interrupted; nothing was changed")
+    if failure:
+        raise failure[0]

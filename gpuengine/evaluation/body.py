@@ -1,0 +1,285 @@
+"""Evaluate an ordered body: pipelines for the joins, vectorised steps for the rest, in bounded chunks.
+
+A body becomes a list of stages. Each stage is a pipeline, driven by an atom, by the previous stage's
+bindings, or by bindings given from outside; all but the last collect their bindings in a buffer, apply
+the computing steps that follow, and hand the result on. The last pipeline inserts into the
+head's set or collects the result. A body without computing steps is one pipeline: it is *pure*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpuengine.errors import Interrupted
+from gpuengine.evaluation.aggregate import apply_aggregate
+from gpuengine.evaluation.compute import Bindings, apply_comparison
+from gpuengine.evaluation.database import Database
+from gpuengine.evaluation.join import JoinBuilder, is_fusable
+from gpuengine.kernels.contract import Driver, Pipeline, Status
+from gpuengine.kernels.cpu.program import Program
+from gpuengine.kernels.cpu.rows import Rows
+from gpuengine.language.program import (
+    Aggregate,
+    Atom,
+    Comparison,
+    Literal,
+    Variable,
+    literal_variables,
+)
+from gpuengine.planning.plan import Access, BodyPlan, Step
+from gpuengine.schemes.table import Table
+
+CHUNK_ROWS = 1 << 16
+
+
+@dataclass
+class Stage:
+    """One pipeline, and the computing literals applied to what it collects.
+
+    `input` are the rows it reads (None: a table's), `inputs` their variables; `collected` are the
+    variables of the rows it writes.
+    """
+
+    pipeline: Pipeline
+    program: Program
+    input: Rows | None
+    inputs: tuple[Variable, ...]
+    collected: tuple[Variable, ...] = ()
+    literals: tuple[Literal, ...] = ()
+    buffer: Rows = field(default_factory=lambda: Rows(0))
+
+
+@dataclass
+class BodyProgram:
+    """The stages of one body over one database; good while `is_current`."""
+
+    stages: list[Stage]
+    database: Database
+    body_plan: BodyPlan
+    impossible: bool
+    _epochs: tuple[tuple[Table, int], ...]
+    _value_tables: tuple[tuple[str, int], ...]
+
+    @property
+    def is_pure(self) -> bool:
+        return len(self.stages) == 1
+
+    @property
+    def is_current(self) -> bool:
+        """Do the indexes and value tables it was made with still stand?"""
+        dictionary = self.database.dictionary
+        return all(table.epoch == epoch for table, epoch in self._epochs) and all(
+            dictionary.value_table(space).ctypes.data == address for space, address in self._value_tables
+        )
+
+    @property
+    def candidates(self) -> int:
+        """Bindings that reached the end so far."""
+        return self.stages[-1].program.candidates
+
+    def feed(self, bindings: Bindings) -> tuple[int, int]:
+        """Make given bindings the driver; returns the rows to run."""
+        return _load(self.stages[0], bindings)
+
+    def final_inputs(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Run all stages but the last; for each chunk that reaches it, the rows of its driver to run."""
+        if not self.impossible:
+            yield from self._stage_inputs(0, start, end)
+
+    def collect(self, start: int, end: int) -> Iterator[Bindings]:
+        """Run a collecting body; its bindings in chunks, in the order of the driver's rows."""
+        last = self.stages[-1]
+        for first, stop in self.final_inputs(start, end):
+            for _ in _chunks(last, first, stop):
+                yield _unload(last)
+
+    def _stage_inputs(self, number: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+        if number == len(self.stages) - 1:
+            yield start, end
+            return
+        stage = self.stages[number]
+        for _ in _chunks(stage, start, end):
+            bindings = _unload(stage)
+            for literal in stage.literals:
+                if not bindings.rows:
+                    break
+                _apply(literal, bindings, self.database)
+            if bindings.rows:
+                span = _load(self.stages[number + 1], bindings)
+                yield from self._stage_inputs(number + 1, *span)
+
+
+def compile_body(
+    body: Sequence[Literal],
+    plan: BodyPlan,
+    database: Database,
+    *,
+    sink: Atom | tuple[Variable, ...],
+    stop: np.ndarray,
+    given: tuple[Variable, ...] | None = None,
+    old: frozenset[int] = frozenset(),
+    growing: frozenset[str] = frozenset(),
+) -> BodyProgram:
+    """Make the stages of `plan`. `sink` is the head to insert into, or the variables to collect.
+
+    With `given` the body is driven by bindings of those variables (see `BodyProgram.feed`).
+    """
+    compiler = _Compiler(body, plan, database, sink, stop, old, growing)
+    return compiler.compile(given)
+
+
+class _Compiler:
+    def __init__(
+        self,
+        body: Sequence[Literal],
+        plan: BodyPlan,
+        database: Database,
+        sink: Atom | tuple[Variable, ...],
+        stop: np.ndarray,
+        old: frozenset[int],
+        growing: frozenset[str],
+    ) -> None:
+        self.body, self.plan, self.database, self.sink = body, plan, database, sink
+        self.stop, self.old, self.growing = stop, old, growing
+        self.stages: list[Stage] = []
+        self.builders: list[JoinBuilder] = []
+
+    def compile(self, given: tuple[Variable, ...] | None) -> BodyProgram:
+        steps = list(self.plan.steps)
+        builder, driver, rows, inputs = self._first_driver(steps, given)
+        while steps:
+            step = steps[0]
+            if self._is_relational(step, builder):
+                self._add(builder, steps.pop(0))
+                continue
+            computed = [steps.pop(0)]
+            while steps and not self._is_relational(steps[0], builder):
+                computed.append(steps.pop(0))
+            builder, driver, rows, inputs = self._cut(builder, driver, rows, inputs, computed, steps)
+        self._finish(builder, driver, rows, inputs)
+        tables = {table for each in self.builders for table in each.tables}
+        return BodyProgram(
+            self.stages,
+            self.database,
+            self.plan,
+            any(each.impossible for each in self.builders),
+            tuple((table, table.epoch) for table in tables),
+            tuple(pair for each in self.builders for pair in each.value_tables),
+        )
+
+    def _builder(self) -> JoinBuilder:
+        builder = JoinBuilder(self.database, self.old, self.growing)
+        self.builders.append(builder)
+        return builder
+
+    def _first_driver(
+        self, steps: list[Step], given: tuple[Variable, ...] | None
+    ) -> tuple[JoinBuilder, Driver, Rows | None, tuple[Variable, ...]]:
+        builder = self._builder()
+        if given is None and steps and steps[0].access is Access.DRIVE:
+            literal = steps.pop(0).literal
+            assert isinstance(literal, Atom)
+            return builder, builder.drive_atom(literal), None, ()
+        rows = Rows(len(given or ()))
+        rows.count = 0 if given else 1
+        return builder, builder.drive_variables(rows, given or ()), rows, given or ()
+
+    def _is_relational(self, step: Step, builder: JoinBuilder) -> bool:
+        if isinstance(step.literal, Comparison):
+            return is_fusable(step.literal, frozenset(builder.registers))
+        return not isinstance(step.literal, Aggregate)
+
+    def _add(self, builder: JoinBuilder, step: Step) -> None:
+        if step.alternatives:
+            atoms = [(step.literal, step.position), *((self.body[i], i) for i in step.alternatives)]
+            builder.add_alternatives([(a, i) for a, i in atoms if isinstance(a, Atom)])
+        else:
+            builder.add(step)
+
+    def _needed(self, steps: Sequence[Step]) -> frozenset[Variable]:
+        """Variables that the sink or some of `steps` mention."""
+        head = self.sink.args if isinstance(self.sink, Atom) else self.sink
+        needed = frozenset(arg for arg in head if isinstance(arg, Variable))
+        for step in steps:
+            needed |= literal_variables(step.literal)
+            for other in step.alternatives:
+                needed |= literal_variables(self.body[other])
+        return needed
+
+    def _cut(
+        self,
+        builder: JoinBuilder,
+        driver: Driver,
+        rows: Rows | None,
+        inputs: tuple[Variable, ...],
+        computed: list[Step],
+        rest: list[Step],
+    ) -> tuple[JoinBuilder, Driver, Rows, tuple[Variable, ...]]:
+        """End a stage before computing literals, and begin the next one from their bindings."""
+        needed = self._needed([*computed, *rest])
+        kept = tuple(variable for variable in builder.registers if variable in needed)
+        pipeline = builder.collect(driver, kept)
+        literals = tuple(step.literal for step in computed)
+        stage = Stage(pipeline, Program(pipeline, self.stop), rows, inputs, kept, literals)
+        stage.buffer = Rows(len(kept), CHUNK_ROWS)
+        self.stages.append(stage)
+        after = self._needed(rest)
+        bound = {*kept, *(variable for literal in literals for variable in literal_variables(literal))}
+        following = tuple(sorted(bound & after, key=lambda variable: variable.name))
+        fresh = self._builder()
+        fresh_rows = Rows(len(following))
+        return fresh, fresh.drive_variables(fresh_rows, following), fresh_rows, following
+
+    def _finish(
+        self, builder: JoinBuilder, driver: Driver, rows: Rows | None, inputs: tuple[Variable, ...]
+    ) -> None:
+        if isinstance(self.sink, Atom):
+            pipeline = builder.insert_into(driver, self.sink)
+            self.stages.append(Stage(pipeline, Program(pipeline, self.stop), rows, inputs))
+        else:
+            pipeline = builder.collect(driver, self.sink)
+            stage = Stage(pipeline, Program(pipeline, self.stop), rows, inputs, self.sink)
+            stage.buffer = Rows(len(self.sink), CHUNK_ROWS)
+            self.stages.append(stage)
+
+
+def _chunks(stage: Stage, start: int, end: int) -> Iterator[None]:
+    """Run a collecting stage; each time its buffer holds something, let the caller take it."""
+    buffer = stage.buffer
+    buffer.count = 0
+    status = stage.program.run(buffer, start, end)
+    while True:
+        if status is Status.STOPPED:
+            raise Interrupted("stopped")
+        if buffer.count:
+            yield
+        if status is Status.DONE:
+            return
+        buffer.count = 0
+        status = stage.program.resume(buffer)
+
+
+def _unload(stage: Stage) -> Bindings:
+    """The buffered bindings, copied."""
+    rows = stage.buffer
+    columns = {variable: rows.column(j).copy() for j, variable in enumerate(stage.collected)}
+    return Bindings(columns, rows.count)
+
+
+def _load(stage: Stage, bindings: Bindings) -> tuple[int, int]:
+    """Make bindings the input of a stage."""
+    assert stage.input is not None
+    stage.input.count = 0
+    stage.input.append([bindings.columns[variable] for variable in stage.inputs], bindings.rows)
+    return 0, bindings.rows
+
+
+def _apply(literal: Literal, bindings: Bindings, database: Database) -> None:
+    if isinstance(literal, Comparison):
+        apply_comparison(literal, bindings, database.dictionary)
+    else:
+        assert isinstance(literal, Aggregate)
+        apply_aggregate(literal, bindings, database)

@@ -1,0 +1,81 @@
+"""Which ids can reach each column: what lets sets and indexes be addressed directly.
+
+Joins only move ids from column to column, so the ids a rule can derive lie within the bounds of the
+columns its variables come from. Flowing the bounds through a stratum's rules before it runs
+means that no set has to be widened while pipelines insert into it. Columns that rules compute are
+widened when the values are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuengine.evaluation.database import Database
+from gpuengine.language.program import Atom, Comparison, Constant, Rule, Variable
+
+
+def flow_bounds(rules: Sequence[Rule], database: Database) -> None:
+    """Widen the heads of `rules` until nothing changes."""
+    changed = True
+    while changed:
+        changed = False
+        for rule in rules:
+            table = database.tables[rule.head.relation]
+            before = table.bounds
+            table.widen(_head_bounds(rule, database))
+            changed |= table.bounds != before
+
+
+def _head_bounds(rule: Rule, database: Database) -> list[tuple[int, int]]:
+    """For each head column the bounds of what the rule can put there; a computed column adds nothing."""
+    current = database.tables[rule.head.relation].bounds
+    variables = _variable_bounds(rule, database)
+    if variables is None:
+        return current
+    result = []
+    for column, arg in enumerate(rule.head.args):
+        if isinstance(arg, Constant):
+            id = database.dictionary.intern_constant(arg)
+            result.append((id, id + 1))
+        elif isinstance(arg, Variable) and arg in variables:
+            result.append(variables[arg])
+        else:
+            result.append(current[column])
+    return result
+
+
+def _variable_bounds(rule: Rule, database: Database) -> dict[Variable, tuple[int, int]] | None:
+    """The narrowest column each variable stands in; None if some atom is empty, so nothing is derived."""
+    found: dict[Variable, tuple[int, int]] = {}
+    for literal in rule.body:
+        if not isinstance(literal, Atom):
+            continue
+        for arg, bounds in zip(literal.args, database.tables[literal.relation].bounds, strict=True):
+            if bounds == (0, 0):
+                return None
+            if isinstance(arg, Variable) and (arg not in found or _extent(bounds) < _extent(found[arg])):
+                found[arg] = bounds
+    _follow_equations(rule, found, database)
+    return found
+
+
+def _follow_equations(rule: Rule, found: dict[Variable, tuple[int, int]], database: Database) -> None:
+    """Give variables that only equal another variable or a constant its bounds."""
+    equations = [part for part in rule.body if isinstance(part, Comparison) and part.op == "="]
+    changed = True
+    while changed:
+        changed = False
+        for equation in equations:
+            for one, other in ((equation.left, equation.right), (equation.right, equation.left)):
+                if isinstance(one, Variable) and one not in found:
+                    if isinstance(other, Constant):
+                        id = database.dictionary.intern_constant(other)
+                        found[one] = (id, id + 1)
+                        changed = True
+                    elif isinstance(other, Variable) and other in found:
+                        found[one] = found[other]
+                        changed = True
+
+
+def _extent(bounds: tuple[int, int]) -> int:
+    return bounds[1] - bounds[0]

@@ -1,0 +1,62 @@
+"""The memory budget: foresee running out, and say which rule and sizes did it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpuengine.errors import GpuEngineError, MemoryBudgetError
+from gpuengine.schemes.table import Table
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+DEFAULT_SHARE = 0.8
+
+
+def parse_size(text: str | int) -> int:
+    """Bytes of ``"8GB"``, ``"512 MiB"``, ``"1.5g"`` or a plain number."""
+    if isinstance(text, int):
+        return text
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?\s*", text.upper())
+    if not match:
+        raise GpuEngineError(f"not a memory size: {text!r}; write it like 8GB or 512MB")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def available_memory() -> int:
+    """Bytes that can be used without swapping."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 8 << 30
+
+
+class Budget:
+    """How much the tables of one evaluation may take."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit if limit is not None else int(available_memory() * DEFAULT_SHARE)
+
+    def check(self, tables: Iterable[Table], growing: Table, rule: str) -> None:
+        """Raise if the tables are over the limit, or would be if `growing` moved to its next size."""
+        sizes = {table.name: table.nbytes for table in tables}
+        total = sum(sizes.values())
+        if total > self.limit:
+            largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
+            shown = ", ".join(f"{name} {_show(sizes[name])}" for name in largest)
+            raise MemoryBudgetError(
+                f"out of the memory budget of {_show(self.limit)}: tables take {_show(total)} ({shown})\n"
+                f"  while {growing.name} has {len(growing):,} facts, deriving by: {rule}\n"
+                "  hint: raise it with --memory, make the rule more selective, or output less"
+            )
+
+
+def _show(size: int) -> str:
+    for unit in ("B", "KB", "MB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}"
+        size //= 1024
+    return f"{size / 1024:.1f} GB" if size >= 1024 else f"{size} GB"

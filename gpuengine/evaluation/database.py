@@ -1,0 +1,43 @@
+"""The tables of one evaluation, the dictionary their ids belong to, and what the planner asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuengine.language.program import Program
+from gpuengine.schemes.table import Table
+from gpuengine.terms.dictionary import Dictionary
+
+_UNKNOWN_FACTS = 1_000_000.0
+
+
+class Database:
+    """Tables by relation name. Implements the planner's `Statistics`.
+
+    A relation of the stratum under evaluation that is still nearly empty says nothing of what it will
+    be; the cost model then assumes it large (`growing` names those relations).
+    """
+
+    def __init__(self, program: Program, dictionary: Dictionary) -> None:
+        self.program = program
+        self.dictionary = dictionary
+        self.tables: dict[str, Table] = {
+            name: Table(name, relation.arity) for name, relation in program.relations.items()
+        }
+        self.growing: frozenset[str] = frozenset()
+
+    def count(self, relation: str) -> float:
+        size = len(self.tables[relation])
+        if relation in self.growing and size < 1000:
+            return _UNKNOWN_FACTS
+        return float(size)
+
+    def distinct(self, relation: str, column: int) -> float:
+        table = self.tables[relation]
+        if relation in self.growing and len(table) < 1000:
+            low, high = table.bounds[column]
+            return min(float(max(high - low, 1)), _UNKNOWN_FACTS**0.75)
+        return table.distinct(column)
+
+    def all_tables(self) -> Iterable[Table]:
+        return self.tables.values()

@@ -1,0 +1,38 @@
+"""What an evaluation is doing, for whoever watches: plain counters, written by one thread."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass
+class RuleStatistics:
+    """What one rule cost: seconds, bindings that reached its head, facts that were new, evaluations."""
+
+    text: str
+    seconds: float = 0.0
+    candidates: int = 0
+    derived: int = 0
+    evaluations: int = 0
+
+
+@dataclass
+class Progress:
+    """Readable at any time from another thread; the numbers are of the last completed step."""
+
+    strata: int = 0
+    stratum: int = 0
+    relations: tuple[str, ...] = ()
+    rounds: int = 0
+    round_in_stratum: int = 0
+    delta: int = 0
+    facts: int = 0
+    nbytes: int = 0
+    rule: str = ""
+    started: float = field(default_factory=time.perf_counter)
+    rules: dict[str, RuleStatistics] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started

@@ -1,0 +1,247 @@
+"""In which order to evaluate a body: the cheapest by estimated bindings, from live statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpuengine.language.program import (
+    Aggregate,
+    Atom,
+    Comparison,
+    Literal,
+    Negation,
+    Variable,
+    Wildcard,
+    binds,
+)
+from gpuengine.planning.plan import Access, BodyPlan, Step
+
+EXHAUSTIVE_ATOMS = 9
+"""Bodies with at most this many atoms are ordered by dynamic programming, longer ones greedily."""
+
+
+class Statistics(Protocol):
+    """What the cost model asks of the data."""
+
+    def count(self, relation: str) -> float: ...
+
+    def distinct(self, relation: str, column: int) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Partial:
+    """A prefix of an order: the atoms placed, the variables bound, the bindings expected, the cost so far."""
+
+    order: tuple[int, ...]
+    bound: frozenset[Variable]
+    rows: float
+    cost: float
+
+
+def order_body(
+    body: Sequence[Literal],
+    statistics: Statistics,
+    *,
+    driver: int | None = None,
+    given: frozenset[Variable] | None = None,
+) -> BodyPlan:
+    """Order a body so that every literal is evaluable in its turn.
+
+    `driver` is the atom that must come first (the delta). `given` are variables bound from outside,
+    whose bindings drive the body instead of an atom. Filters run as soon as their variables are
+    bound; aggregates after the atoms.
+    """
+    atoms = [i for i, part in enumerate(body) if isinstance(part, Atom)]
+    start = _Partial((), given or frozenset(), 1.0, 0.0)
+    best = _search(body, atoms, start, statistics, driver)
+    steps, cost = _steps(body, best.order, given, statistics)
+    return BodyPlan(tuple(steps), cost, _reason(body, best.order, driver, given, statistics))
+
+
+def _search(
+    body: Sequence[Literal],
+    atoms: list[int],
+    start: _Partial,
+    statistics: Statistics,
+    driver: int | None,
+) -> _Partial:
+    start = _settle(body, start)
+    if driver is not None:
+        start = _extend(body, start, driver, statistics)
+    remaining = len(atoms) - len(start.order)
+    frontier: dict[frozenset[int], _Partial] = {frozenset(start.order): start}
+    width = None if remaining <= EXHAUSTIVE_ATOMS else 1
+    for _ in range(remaining):
+        following: dict[frozenset[int], _Partial] = {}
+        for placed, partial in frontier.items():
+            for atom in atoms:
+                if atom not in placed:
+                    extended = _extend(body, partial, atom, statistics)
+                    key = placed | {atom}
+                    if key not in following or extended.cost < following[key].cost:
+                        following[key] = extended
+        if width is not None:
+            cheapest = min(following, key=lambda key: following[key].cost)
+            following = {cheapest: following[cheapest]}
+        frontier = following
+    return next(iter(frontier.values()))
+
+
+def _extend(body: Sequence[Literal], partial: _Partial, atom: int, statistics: Statistics) -> _Partial:
+    literal = body[atom]
+    assert isinstance(literal, Atom)
+    first = not partial.order and not partial.bound
+    produced = partial.rows * _fanout(literal, partial.bound, statistics)
+    # A probe costs about as much as reading a match; an unconnected scan reads everything each time.
+    cost = partial.cost + (0.0 if first else partial.rows) + produced
+    bound = partial.bound | {arg for arg in literal.args if isinstance(arg, Variable)}
+    return _settle(body, _Partial((*partial.order, atom), bound, produced, cost))
+
+
+def _settle(body: Sequence[Literal], partial: _Partial) -> _Partial:
+    """Take in what becomes bound by equations."""
+    bound = partial.bound
+    changed = True
+    while changed:
+        changed = False
+        for literal in body:
+            if isinstance(literal, Comparison) and literal.op == "=":
+                more = binds(literal, bound)
+                if more:
+                    bound |= more
+                    changed = True
+    return _Partial(partial.order, bound, partial.rows, partial.cost) if bound != partial.bound else partial
+
+
+def _bound_columns(atom: Atom, bound: frozenset[Variable]) -> tuple[int, ...]:
+    """Columns whose value is known before the atom is read: constants and bound variables."""
+    return tuple(
+        c
+        for c, arg in enumerate(atom.args)
+        if not isinstance(arg, Wildcard) and (not isinstance(arg, Variable) or arg in bound)
+    )
+
+
+def _fanout(atom: Atom, bound: frozenset[Variable], statistics: Statistics) -> float:
+    """Expected matches for one binding."""
+    columns = _bound_columns(atom, bound)
+    matches = statistics.count(atom.relation)
+    for column in columns:
+        matches /= max(statistics.distinct(atom.relation, column), 1.0)
+    new = [arg for c, arg in enumerate(atom.args) if c not in columns and isinstance(arg, Variable)]
+    return matches if new else min(matches, 1.0)
+
+
+def _access(atom: Atom, bound: frozenset[Variable], first: bool) -> tuple[Access, tuple[int, ...]]:
+    columns = _bound_columns(atom, bound)
+    if first:
+        return Access.DRIVE, columns
+    if len(columns) == len(atom.args):
+        return Access.CHECK, columns
+    if all(isinstance(arg, Wildcard) for c, arg in enumerate(atom.args) if c not in columns):
+        return Access.EXISTS, columns
+    return (Access.PROBE if columns else Access.SCAN), columns
+
+
+def _steps(
+    body: Sequence[Literal],
+    order: tuple[int, ...],
+    given: frozenset[Variable] | None,
+    statistics: Statistics,
+) -> tuple[list[Step], float]:
+    """Interleave the ordered atoms with everything that becomes evaluable on the way."""
+    bound = given or frozenset()
+    steps: list[Step] = []
+    rest = [i for i, part in enumerate(body) if not isinstance(part, Atom)]
+    rows, cost = 1.0, 0.0
+
+    def take_evaluable(aggregates: bool) -> None:
+        nonlocal bound
+        progress = True
+        while progress:
+            progress = False
+            for i in list(rest):
+                literal = body[i]
+                if isinstance(literal, Aggregate) and not aggregates:
+                    continue
+                more = binds(literal, bound)
+                if more is not None:
+                    bound |= more
+                    rest.remove(i)
+                    steps.append(_plain_step(literal, i, bound, rows))
+                    progress = True
+
+    if given is not None or not order or not isinstance(body[order[0]], Atom):
+        take_evaluable(aggregates=False)
+    queue = list(order)
+    while queue:
+        position = queue.pop(0)
+        atom = body[position]
+        assert isinstance(atom, Atom)
+        drives = given is None and not any(step.access is Access.DRIVE for step in steps) and not steps
+        access, columns = _access(atom, bound, drives)
+        cost += 0.0 if drives else rows
+        rows *= _fanout(atom, bound, statistics)
+        cost += rows
+        alternatives = _alternatives(body, atom, queue, bound) if access is Access.PROBE else ()
+        for other in alternatives:
+            queue.remove(other)
+        bound |= {arg for arg in atom.args if isinstance(arg, Variable)}
+        steps.append(Step(atom, position, access, columns, rows, alternatives))
+        take_evaluable(aggregates=False)
+    take_evaluable(aggregates=True)
+    return steps, cost
+
+
+def _plain_step(literal: Literal, position: int, bound: frozenset[Variable], rows: float) -> Step:
+    if isinstance(literal, Negation):
+        access, columns = _access(literal.atom, bound, first=False)
+        return Step(literal, position, access, columns, rows)
+    return Step(literal, position, None, (), rows)
+
+
+def _alternatives(
+    body: Sequence[Literal], atom: Atom, queue: list[int], bound: frozenset[Variable]
+) -> tuple[int, ...]:
+    """Later atoms that bind exactly the one new variable of `atom`, each by a probe."""
+    new = _single_new_variable(atom, bound)
+    if new is None:
+        return ()
+    found = []
+    for other in queue:
+        literal = body[other]
+        assert isinstance(literal, Atom)
+        if _single_new_variable(literal, bound) == new and _bound_columns(literal, bound):
+            found.append(other)
+    return tuple(found)
+
+
+def _single_new_variable(atom: Atom, bound: frozenset[Variable]) -> Variable | None:
+    """The atom's only unbound argument, if it is one variable in one place and two columns are bound at most."""
+    unbound = [arg for arg in atom.args if not isinstance(arg, Variable) or arg not in bound]
+    unbound = [arg for arg in unbound if isinstance(arg, Variable | Wildcard)]
+    if len(unbound) == 1 and isinstance(unbound[0], Variable) and len(atom.args) <= 3:
+        return unbound[0]
+    return None
+
+
+def _reason(
+    body: Sequence[Literal],
+    order: tuple[int, ...],
+    driver: int | None,
+    given: frozenset[Variable] | None,
+    statistics: Statistics,
+) -> str:
+    if given is not None:
+        return "driven by the bindings of its outer variables"
+    if not order:
+        return "no atom to read"
+    first = body[order[0]]
+    assert isinstance(first, Atom)
+    if driver is not None:
+        start = f"starts from the delta of {first.relation}"
+    else:
+        start = f"starts from {first.relation} ({statistics.count(first.relation):,.0f} facts)"
+    return start if len(order) == 1 else f"{start}; cheapest of the orders by expected bindings"

@@ -1,0 +1,119 @@
+"""The plan: strata, the delta variants of each rule, and in what order a body is evaluated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from gpuengine.language.program import Aggregate, Atom, Comparison, Literal, Negation, Program, Rule, Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One delta variant of a rule: which atom reads the delta, which atoms before it read OLD.
+
+    `delta` is a position in the body, or None for the rule evaluated once over everything.
+    """
+
+    rule: Rule
+    delta: int | None
+    old: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """Relations that depend on each other, with their rules.
+
+    `once` are evaluated a single time, when the stratum begins; `recursive` again for every delta.
+    """
+
+    number: int
+    relations: tuple[str, ...]
+    once: tuple[Variant, ...]
+    recursive: tuple[Variant, ...]
+
+    @property
+    def is_recursive(self) -> bool:
+        return bool(self.recursive)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`facts` are the program's own facts; `dropped` the rules that nothing wanted depends on."""
+
+    program: Program
+    strata: tuple[Stratum, ...]
+    facts: tuple[Rule, ...]
+    dropped: tuple[Rule, ...]
+
+
+class Access(Enum):
+    """How a step reads its atom."""
+
+    DRIVE = "drive"  # its rows start the pipeline
+    SCAN = "scan"  # every row, for every binding so far
+    PROBE = "probe"  # by an index on the bound columns
+    CHECK = "check"  # is the fact there?
+    EXISTS = "exists"  # is there a matching fact?
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One literal of an ordered body.
+
+    `estimate` is the expected number of bindings after it. `alternatives` are further atoms with the
+    same new variable: the shortest of their lists is read and the others are checked.
+    """
+
+    literal: Literal
+    position: int
+    access: Access | None
+    bound_columns: tuple[int, ...] = ()
+    estimate: float = 0.0
+    alternatives: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BodyPlan:
+    """An order in which every literal is evaluable when its turn comes. `reason` says why this one."""
+
+    steps: tuple[Step, ...]
+    cost: float
+    reason: str
+
+
+def is_relational(literal: Literal) -> bool:
+    """Atoms and negations are read by kernels; the rest computes on values."""
+    return isinstance(literal, Atom | Negation)
+
+
+def describe(literal: Literal) -> str:
+    """A literal as one would write it."""
+    if isinstance(literal, Negation):
+        return f"!{describe(literal.atom)}"
+    if isinstance(literal, Atom):
+        return f"{literal.relation}({', '.join(_describe_term(arg) for arg in literal.args)})"
+    if isinstance(literal, Comparison):
+        if literal.op.lstrip("!") in ("match", "contains"):
+            return f"{literal.op}({_describe_term(literal.left)}, {_describe_term(literal.right)})"
+        return f"{_describe_term(literal.left)} {literal.op} {_describe_term(literal.right)}"
+    assert isinstance(literal, Aggregate)
+    target = f" {_describe_term(literal.target)}" if literal.target is not None else ""
+    body = ", ".join(describe(part) for part in literal.body)
+    return f"{literal.result.name} = {literal.op}{target} : {{ {body} }}"
+
+
+def _describe_term(term: object) -> str:
+    from gpuengine.language.program import Constant, Functor, Pack
+
+    if isinstance(term, Variable):
+        return term.name
+    if isinstance(term, Constant):
+        return "nil" if term.value is None else (f'"{term.value}"' if isinstance(term.value, str) else str(term.value))
+    if isinstance(term, Functor):
+        args = [_describe_term(arg) for arg in term.args]
+        return f"({args[0]} {term.op} {args[1]})" if len(args) == 2 and not term.op.isalpha() else f"{term.op}({', '.join(args)})"
+    if isinstance(term, Pack):
+        args_text = ", ".join(_describe_term(arg) for arg in term.args)
+        return f"[{args_text}]" if term.branch is None else f"${term.branch}({args_text})"
+    return "_"

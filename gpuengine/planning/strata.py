@@ -1,0 +1,108 @@
+"""Order relations into strata and rules into delta variants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gpuengine.language.program import Aggregate, Atom, Literal, Negation, Program, Rule
+from gpuengine.planning.plan import Plan, Stratum, Variant
+
+
+def body_relations(body: Iterable[Literal]) -> set[str]:
+    """Every relation a body reads, aggregates included."""
+    found: set[str] = set()
+    for literal in body:
+        if isinstance(literal, Atom):
+            found.add(literal.relation)
+        elif isinstance(literal, Negation):
+            found.add(literal.atom.relation)
+        elif isinstance(literal, Aggregate):
+            found |= body_relations(literal.body)
+    return found
+
+
+def make_plan(program: Program, wanted: Iterable[str] | None = None) -> Plan:
+    """Strata bottom-up. Rules that no wanted relation depends on are dropped (None wants them all)."""
+    needs: dict[str, set[str]] = {name: set() for name in program.relations}
+    for rule in program.rules:
+        needs[rule.head.relation] |= body_relations(rule.body)
+    live = set(program.relations) if wanted is None else _reachable(needs, wanted)
+    facts = tuple(r for r in program.rules if not r.body and r.head.relation in live)
+    rules = [r for r in program.rules if r.body and r.head.relation in live]
+    dropped = tuple(r for r in program.rules if r.head.relation not in live)
+    by_head: dict[str, list[Rule]] = {}
+    for rule in rules:
+        by_head.setdefault(rule.head.relation, []).append(rule)
+    strata = []
+    for component in _components({name: needs[name] & live for name in needs if name in live}):
+        own = [rule for name in component for rule in by_head.get(name, ())]
+        if own:
+            strata.append(_stratum(len(strata), component, own))
+    return Plan(program, tuple(strata), facts, dropped)
+
+
+def _stratum(number: int, component: tuple[str, ...], rules: list[Rule]) -> Stratum:
+    members = set(component)
+    once: list[Variant] = []
+    recursive: list[Variant] = []
+    for rule in rules:
+        positions = [
+            i for i, part in enumerate(rule.body) if isinstance(part, Atom) and part.relation in members
+        ]
+        if not positions:
+            once.append(Variant(rule, None, frozenset()))
+        for k, position in enumerate(positions):
+            recursive.append(Variant(rule, position, frozenset(positions[:k])))
+    return Stratum(number, component, tuple(once), tuple(recursive))
+
+
+def _reachable(needs: Mapping[str, set[str]], wanted: Iterable[str]) -> set[str]:
+    live: set[str] = set()
+    todo = list(wanted)
+    while todo:
+        name = todo.pop()
+        if name not in live:
+            live.add(name)
+            todo.extend(needs[name])
+    return live
+
+
+def _components(needs: Mapping[str, set[str]]) -> list[tuple[str, ...]]:
+    """Strongly connected components, those that others need first (Tarjan, without recursion)."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    on_stack: set[str] = set()
+    components: list[tuple[str, ...]] = []
+    for root in needs:
+        if root in order:
+            continue
+        work = [(root, iter(sorted(needs[root])))]
+        order[root] = low[root] = len(order)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            node, successors = work[-1]
+            for successor in successors:
+                if successor not in order:
+                    order[successor] = low[successor] = len(order)
+                    stack.append(successor)
+                    on_stack.add(successor)
+                    work.append((successor, iter(sorted(needs[successor]))))
+                    break
+                if successor in on_stack:
+                    low[node] = min(low[node], order[successor])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == order[node]:
+                    members = []
+                    while True:
+                        member = stack.pop()
+                        on_stack.discard(member)
+                        members.append(member)
+                        if member == node:
+                            break
+                    components.append(tuple(sorted(members)))
+    return components
