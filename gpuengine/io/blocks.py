@@ -1,0 +1,152 @@
+"""Pieces of text to tables, through pyarrow's CSV reader or row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from gpuengine.io.arrays import column, values
+from gpuengine.io.options import Dialect
+from gpuengine.io.scan import Problem, RowScanner, Value
+from gpuengine.io.schema import TEXTUAL, arrow_schema
+from gpuengine.io.source import SMALL, Source
+from gpuengine.language.program import Attribute, Kind
+
+BLOCK = 1 << 20
+_PARALLEL_BLOCK = 1 << 22
+_SUBSTITUTES = tuple(bytes([b]) for b in (0x1F, 0x1E, 0x1D, 0x1C, *range(1, 9)))
+
+
+class BlockReader:
+    """Parses pieces of text in one settled dialect into tables of one schema."""
+
+    def __init__(self, attributes: Sequence[Attribute], dialect: Dialect, first_row: bytes) -> None:
+        assert dialect.delimiter is not None
+        self.schema = arrow_schema(attributes)
+        self.scanner = RowScanner(attributes, dialect)
+        self.headers = dialect.headers
+        self._attributes = attributes
+        self._dialect = dialect
+        self._delimiter = dialect.delimiter
+        # Without columns= a file has as many as the relation; with it, as many as its first row.
+        file_columns = len(attributes) if dialect.columns is None else self.scanner.count(first_row)
+        self._file_columns = file_columns
+        self._columns = dialect.columns if dialect.columns is not None else tuple(range(len(attributes)))
+        kinds = {a.type.kind for a in attributes}
+        torn_quotes = dialect.quoting and len(self._delimiter) > 1
+        self._vectorisable = not torn_quotes and max(self._columns) < file_columns
+        # pyarrow reads an empty line as a row of empty fields, which only symbols accept.
+        self._check_empty = file_columns > 1 and kinds <= TEXTUAL
+        self._floats = [i for i, a in enumerate(attributes) if a.type.kind is Kind.FLOAT]
+
+    def whole(self, source: Source, threads: int | None) -> pa.Table | None:
+        """All of the source, or None if some of it must be read exactly."""
+        if not self._vectorisable:
+            return None
+        header = 1 if self._dialect.headers else 0
+        peculiar = self._dialect.quoting or self.scanner.brackets or len(self._delimiter) > 1
+        if source.data is not None or peculiar or source.has_carriage_return():
+            data = source.all()
+            parallel = threads != 1 and len(data) >= SMALL
+            return self._parse_bytes(data, skip_rows=header, parallel=parallel)
+        with pa.OSFile(str(source.path)) as stream:
+            return self._parse(stream, self._delimiter, skip_rows=header, parallel=threads != 1)
+
+    def block(self, block: bytes) -> pa.Table | None:
+        """A block of whole rows, or None if some of it must be read exactly."""
+        return self._parse_bytes(block, skip_rows=0, parallel=False) if self._vectorisable else None
+
+    def rows(self, block: bytes, first_line: int) -> tuple[pa.Table, list[Problem]]:
+        """The good rows of a block, read one by one, and what is wrong with the others."""
+        good: list[tuple[Value, ...]] = []
+        bad: list[Problem] = []
+        for row in self.scanner.rows(block, first_line):
+            if isinstance(row, Problem):
+                bad.append(row)
+            else:
+                good.append(row)
+        arrays = [column([row[i] for row in good], field.type) for i, field in enumerate(self.schema)]
+        return pa.Table.from_arrays(arrays, schema=self.schema), bad
+
+    def _parse_bytes(self, data: bytes, *, skip_rows: int, parallel: bool) -> pa.Table | None:
+        # pyarrow ends a line at a lone CR, and splits at commas inside brackets.
+        if data.count(b"\r") != data.count(b"\r\n") or any(b in data for b in self.scanner.brackets):
+            return None
+        delimiter = self._delimiter
+        if len(delimiter) > 1:
+            substitute = next((s for s in _SUBSTITUTES if s not in data), None)
+            if substitute is None:
+                return None
+            data, delimiter = data.replace(delimiter, substitute), substitute
+        if self._dialect.quoting:
+            return self._parse_quoted(data, skip_rows=skip_rows, parallel=parallel)
+        return self._parse(pa.BufferReader(data), delimiter, skip_rows=skip_rows, parallel=parallel)
+
+    def _parse_quoted(self, data: bytes, *, skip_rows: int, parallel: bool) -> pa.Table | None:
+        """With a row of zeros behind the data: pyarrow lets a quote that is never closed swallow the rest,
+        and then that row is not the last."""
+        end = b"" if data.endswith(b"\n") else b"\n"
+        guarded = data + end + self._delimiter.join([b"0"] * self._file_columns) + b"\n"
+        stream = pa.BufferReader(guarded)
+        table = self._parse(stream, self._delimiter, skip_rows=skip_rows, parallel=parallel)
+        if table is None or any(str(c[-1].as_py()) not in ("0", "0.0") for c in table.columns):
+            return None
+        return table.slice(0, table.num_rows - 1)
+
+    def _parse(
+        self, stream: pa.NativeFile, delimiter: bytes, *, skip_rows: int, parallel: bool
+    ) -> pa.Table | None:
+        from pyarrow import csv
+
+        quoting = self._dialect.quoting
+        names = [str(i) for i in range(self._file_columns)]
+        picked = [names[c] for c in self._columns]
+        types = dict(zip(picked, self.schema.types, strict=True))
+        try:
+            table = csv.read_csv(
+                stream,
+                csv.ReadOptions(
+                    use_threads=parallel,
+                    block_size=_PARALLEL_BLOCK if parallel else BLOCK,
+                    skip_rows=skip_rows,
+                    column_names=names,
+                ),
+                csv.ParseOptions(
+                    delimiter=delimiter.decode("latin-1"),
+                    quote_char='"' if quoting else False,
+                    double_quote=quoting,
+                    escape_char=False,
+                    newlines_in_values=quoting,
+                    ignore_empty_lines=False,
+                ),
+                csv.ConvertOptions(
+                    check_utf8=True,
+                    column_types=types,
+                    null_values=[],
+                    strings_can_be_null=False,
+                    include_columns=picked,
+                ),
+            )
+        except pa.ArrowInvalid:
+            return None
+        return None if self._suspicious(table) else table.rename_columns(self.schema.names)
+
+    def _suspicious(self, table: pa.Table) -> bool:
+        """Did pyarrow accept what may be an empty line, or a float beyond all floats?"""
+        if self._check_empty and any(_has_empty_row(batch) for batch in table.to_batches()):
+            return True
+        chunks = (chunk for i in self._floats for chunk in table.column(i).chunks)
+        return any(bool(np.isinf(values(chunk, np.float64)).any()) for chunk in chunks)
+
+
+def _has_empty_row(batch: pa.RecordBatch) -> bool:
+    empty: np.ndarray | None = None
+    for text in batch.columns:
+        offsets = values(text, np.int32, 1)
+        blank = offsets[1:] == offsets[:-1]
+        empty = blank if empty is None else empty & blank
+        if not empty.any():
+            return False
+    return empty is not None

@@ -1,0 +1,147 @@
+"""Arrow tables of other types and orders to the table of a relation, exactly or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from gpuengine.errors import DataError
+from gpuengine.io.convert import from_object, shown
+from gpuengine.io.options import pick_columns
+from gpuengine.io.schema import MAX_MESSAGES, TEXTUAL, Facts, arrow_type, nullary
+from gpuengine.language.program import Attribute, Kind
+
+_SLICE = 4096  # rows that are looked at one by one when a cast of them fails
+_MAX_STRING_BYTES = 2**31 - 1
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a table comes from (``edge.parquet: edge`` or ``edge``), and what becomes of its bad values."""
+
+    name: str
+    skip_bad_rows: bool = False
+    bad_rows: dict[int, str] = field(default_factory=dict)  # row -> message
+
+    def note(self, row: int, column: int, attribute: Attribute, reason: str) -> None:
+        """Remember a bad value, or raise `DataError`."""
+        where = f"row {row} (counted from 0), column {column + 1} ({attribute.name}: {attribute.type.name})"
+        message = f"{self.name}: {where}: {reason}"
+        if not self.skip_bad_rows:
+            raise DataError(message)
+        self.bad_rows.setdefault(row, message)
+
+
+def conform(
+    table: pa.Table,
+    attributes: Sequence[Attribute],
+    place: Place,
+    *,
+    columns: tuple[int, ...] | None = None,
+) -> Facts:
+    """`table` with the relation's columns, names and types.
+
+    Values change type only where that loses nothing. Raises `DataError` for the first bad value, or
+    leaves bad rows out and counts them; columns of a wrong type altogether always raise.
+    """
+    if not attributes:
+        return Facts(nullary(table.num_rows > 0))
+    picked = pick_columns(table.column_names, [a.name for a in attributes], columns, place.name)
+    result = [_column(table.column(i), i, a, place) for i, a in zip(picked, attributes, strict=True)]
+    schema = pa.schema([pa.field(a.name, c.type) for a, c in zip(attributes, result, strict=True)])
+    conformed = pa.Table.from_arrays(result, schema=schema)
+    return _without(place.bad_rows, conformed) if place.bad_rows else Facts(conformed)
+
+
+def _without(bad: dict[int, str], table: pa.Table) -> Facts:
+    import numpy as np
+
+    keep = np.ones(table.num_rows, bool)
+    keep[list(bad)] = False
+    messages = [bad[row] for row in sorted(bad)[:MAX_MESSAGES]]
+    return Facts(table.filter(pa.array(keep)), len(bad), messages)
+
+
+def _column(column: pa.ChunkedArray, index: int, attribute: Attribute, place: Place) -> pa.ChunkedArray:
+    """`column` in the attribute's type; bad values are noted in `place` and become null."""
+    target = arrow_type(attribute.type)
+    if len(column) == 0:
+        return pa.chunked_array([], target)
+    column = _without_view_dictionaries(column)
+    _check_type(column, index, attribute, place)
+    if column.null_count == 0:
+        if column.type == target or _too_large_for_string(column):
+            return column
+        try:
+            return column.cast(target)
+        except pa.ArrowInvalid:
+            pass
+    pieces = [
+        _piece(column.slice(start, _SLICE), start, index, attribute, place)
+        for start in range(0, len(column), _SLICE)
+    ]
+    return pa.chunked_array([chunk for piece in pieces for chunk in piece.chunks], target)
+
+
+def _piece(
+    piece: pa.ChunkedArray, start: int, index: int, attribute: Attribute, place: Place
+) -> pa.ChunkedArray:
+    target = arrow_type(attribute.type)
+    kind = attribute.type.kind
+    if piece.null_count == 0:
+        try:
+            return piece.cast(target)
+        except pa.ArrowInvalid:
+            pass
+    values: list[int | float | str | None] = []
+    for row, value in enumerate(piece.to_pylist(), start):
+        try:
+            values.append(from_object(value, kind))
+        except ValueError as error:
+            place.note(row, index, attribute, str(error))
+            values.append(None)
+    return pa.chunked_array([pa.array(values, target)])
+
+
+def _check_type(column: pa.ChunkedArray, index: int, attribute: Attribute, place: Place) -> None:
+    if _castable(column.type, attribute.type.kind):
+        return
+    row = next((i for i in range(len(column)) if column[i].is_valid), 0)
+    reason = f"{shown(column[row].as_py())}: the column holds {column.type}, not {attribute.type.name}"
+    Place(place.name).note(row, index, attribute, reason)
+
+
+def _castable(source: pa.DataType, kind: Kind) -> bool:
+    """Do values of an Arrow type mean the same in a column of `kind`?  Dates and times, for one, do not."""
+    if pt.is_null(source):
+        return True
+    if pt.is_dictionary(source):
+        source = source.value_type
+    if kind in TEXTUAL:
+        return (
+            pt.is_string(source)
+            or pt.is_large_string(source)
+            or pt.is_string_view(source)
+            or pt.is_binary(source)
+            or pt.is_large_binary(source)
+            or pt.is_binary_view(source)
+        )
+    return pt.is_integer(source) or pt.is_floating(source) or pt.is_decimal(source) or pt.is_boolean(source)
+
+
+def _without_view_dictionaries(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Dictionaries of string views, as polars exports categories, in a form that Arrow can decode."""
+    if not pt.is_dictionary(column.type) or not pt.is_string_view(column.type.value_type):
+        return column
+    chunks = [
+        pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(pa.large_string())) for c in column.chunks
+    ]
+    return pa.chunked_array(chunks)
+
+
+def _too_large_for_string(column: pa.ChunkedArray) -> bool:
+    """Is this text in chunks that 32-bit offsets can't address?"""
+    return pt.is_large_string(column.type) and any(c.nbytes > _MAX_STRING_BYTES for c in column.chunks)

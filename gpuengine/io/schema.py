@@ -1,0 +1,58 @@
+"""The Arrow types of relations, and what reading yields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from gpuengine.language.program import Attribute, Kind, Type
+
+_ARROW = {
+    Kind.NUMBER: pa.int64(),
+    Kind.UNSIGNED: pa.uint64(),
+    Kind.FLOAT: pa.float64(),
+    Kind.SYMBOL: pa.string(),
+    Kind.RECORD: pa.string(),
+    Kind.ADT: pa.string(),
+}
+
+TEXTUAL = frozenset({Kind.SYMBOL, Kind.RECORD, Kind.ADT})
+
+MAX_MESSAGES = 5  # how many skipped rows are described; the rest are only counted
+
+
+@dataclass(slots=True)
+class Facts:
+    """The facts of one relation: `table` has a column per attribute, in order, and no nulls.
+
+    A relation without attributes has a table without columns whose `num_rows` says if it holds.
+    `skipped` rows were left out as bad; `first_errors` describes the first few of them. A column of
+    text is `string`, or `large_string` where one chunk exceeds 2 GB.
+    """
+
+    table: pa.Table
+    skipped: int = 0
+    first_errors: list[str] = field(default_factory=list)
+
+
+def arrow_type(type: Type) -> pa.DataType:
+    """The Arrow type of a column; records and ADTs travel as Soufflé's text, ``[1, [2, nil]]``, ``$B(1)``."""
+    return _ARROW[type.kind]
+
+
+def arrow_schema(attributes: Sequence[Attribute]) -> pa.Schema:
+    """The schema of a relation's table."""
+    return pa.schema([pa.field(a.name, arrow_type(a.type)) for a in attributes])
+
+
+def empty_table(attributes: Sequence[Attribute]) -> pa.Table:
+    """The table of a relation without facts."""
+    return pa.Table.from_batches([], arrow_schema(attributes))
+
+
+def nullary(holds: bool) -> pa.Table:
+    """The table of a relation without attributes."""
+    rows = pa.StructArray.from_buffers(pa.struct([]), int(holds), [None])
+    return pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)])
