@@ -55,11 +55,12 @@ def find_branch(data, start, end, names, name_offsets, first, last):
     return np.int64(-1)
 
 
-@kernel("i8(i8*, i8*, u1*, i8, i8, i8, i8*, i8*, i8*, i8*, i8*, u1*, i8*, i8, i8*, i8, i8*, i8*, i8*)")
+@kernel("i8(i8*, i8*, u1*, u1*, i8, i8, i8, i8*, i8*, i8*, i8*, i8*, u1*, i8*, i8, i8*, i8, i8*, i8*, i8*)")
 def parse_records(
     starts,
     ends,
     data,
+    resolved,
     begin,
     n,
     root,
@@ -83,7 +84,8 @@ def parse_records(
     [branch_field[b], branch_field[b + 1]), closes with the character branch_close[b] and is a record's if
     that is ``]``. Node k is nodes[4 k:] = branch, first child, height, row; it comes after its children. A
     child is children[2 c:] = node, or the bytes [start, end) of a token. `stack` has four words for each byte
-    of the longest row. roots[i] is row i's node. Escapes in quoted symbols are resolved in place in `data`.
+    of the longest row. roots[i] is row i's node. `resolved` is `data`, or a copy of it if it has a backslash:
+    escapes in quoted symbols are resolved there, so tokens are to be read from it.
 
     state = (nodes, children, error, place). It stopped for want of room if error is 0, else for what should
     stand at `place`.
@@ -191,7 +193,7 @@ def parse_records(
                         if data[at] == _BACKSLASH and at + 1 < end:
                             at += 1
                         if stop != at:
-                            data[stop] = data[at]
+                            resolved[stop] = data[at]
                         stop += 1
                         at += 1
                     if at >= end:

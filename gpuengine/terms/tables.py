@@ -1,0 +1,244 @@
+"""Append-only hash tables that give distinct values dense indexes in order of first sight.
+
+`WordTable` holds 64-bit words, `StringTable` byte strings, `RowTable` rows of ids.  All of them grow by
+doubling, never forget and never change an index.  One thread at a time may add to a table; arrays
+handed out stay valid when it grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gpuengine.errors import EvaluationError
+from gpuengine.terms.text import Text
+
+MAX_ID = 2**32 - 2
+"""The largest id a term can have; the id above it stays free as a mark for "none"."""
+
+_FIRST_BITS = 10
+
+
+class _Slots:
+    """What the tables share: the slots, the count, and growth. At most half of the slots are used."""
+
+    __slots__ = ("_bits", "_first_id", "_slots", "_space", "_state")
+
+    def __init__(self, space: str, first_id: int) -> None:
+        self._space = space
+        self._first_id = first_id
+        self._bits = _FIRST_BITS
+        self._slots = np.zeros(1 << self._bits, np.uint64)
+        self._state = np.zeros(2, np.int64)
+
+    def __len__(self) -> int:
+        return int(self._state[0])
+
+    @property
+    def bound(self) -> int:
+        """Every id given so far is below this."""
+        return self._first_id + len(self)
+
+    @property
+    def _limit(self) -> int:
+        """How many values the table may hold before it must grow."""
+        return int(min(1 << (self._bits - 1), MAX_ID + 1 - self._first_id))
+
+    def _fill(self, rows: int, step: Callable[[int], int]) -> None:
+        """Call ``step(begin)``, which returns where it stopped, until all rows are in, growing between."""
+        before, begin = len(self), 0
+        while True:
+            stopped = step(begin)
+            if stopped == rows:
+                return
+            if self.bound > MAX_ID:
+                raise EvaluationError(
+                    f"more than {MAX_ID:,} distinct terms of type {self._space}: term ids have 32 bits. "
+                    "Split the data into several engines, or drop columns that no rule needs."
+                )
+            fresh = (len(self) - before) / max(stopped, 1)
+            self._grow(len(self) + int(fresh * (rows - stopped)) if len(self) == self._limit else 0)
+            begin = stopped
+
+    def _grow(self, expected: int) -> None:
+        """Make room: twice the slots if they are used up, more if `expected` values are foreseen."""
+        from gpuengine.kernels.cpu.intern import grow_slots
+
+        if len(self) == self._limit:
+            bits = max(self._bits + 1, min(int(expected).bit_length() + 1, self._bits + 4))
+            slots = np.zeros(1 << bits, np.uint64)
+            grow_slots(self._slots, self._bits, slots, bits)
+            self._slots, self._bits = slots, bits
+
+
+def _enlarged(array: np.ndarray, used: int, size: int) -> np.ndarray:
+    """A new array of `size` elements that begins with the first `used` of `array`."""
+    larger = np.empty(size, array.dtype)
+    larger[:used] = array[:used]
+    return larger
+
+
+class WordTable(_Slots):
+    """64-bit words. Words below `identity` are their own ids and take no room; the others follow them."""
+
+    __slots__ = ("_words", "identity")
+
+    def __init__(self, space: str, identity: int) -> None:
+        super().__init__(space, identity)
+        self.identity = identity
+        self._words = np.empty(self._limit, np.uint64)
+
+    @property
+    def words(self) -> np.ndarray:
+        """The words with ids identity, identity + 1, ..."""
+        return self._words[: len(self)]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._slots.nbytes + len(self) * 8
+
+    def intern(self, words: np.ndarray) -> np.ndarray:
+        """Ids of a contiguous uint64 array."""
+        from gpuengine.kernels.cpu.intern import intern_words
+
+        rows = len(words)
+        ids = np.empty(rows, np.uint32)
+        self._fill(
+            rows,
+            lambda begin: intern_words(
+                words, begin, rows, self._slots, self._bits, self._words, self._state, self._limit,
+                self.identity, ids,
+            ),
+        )  # fmt: skip
+        return ids
+
+    def find(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(ids, known?) of a contiguous uint64 array; an id counts only where known."""
+        from gpuengine.kernels.cpu.intern import find_words
+
+        rows = len(words)
+        ids, found = np.empty(rows, np.uint32), np.empty(rows, np.uint8)
+        find_words(words, rows, self._slots, self._bits, self._words, self.identity, ids, found)
+        return ids, found.view(np.bool_)
+
+    def _grow(self, expected: int) -> None:
+        super()._grow(expected)
+        self._words = _enlarged(self._words, len(self), self._limit)
+
+
+class StringTable(_Slots):
+    """Byte strings in one arena; ids from 0."""
+
+    __slots__ = ("_arena", "_offsets")
+
+    def __init__(self, space: str) -> None:
+        super().__init__(space, 0)
+        self._offsets = np.zeros(self._limit + 1, np.int64)
+        self._arena = np.empty(1 << 14, np.uint8)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._slots.nbytes + (len(self) + 1) * 8 + int(self._offsets[len(self)])
+
+    def text(self, ids: np.ndarray) -> Text:
+        """The strings of these ids; moves no bytes."""
+        return Text(self._offsets[ids], self._offsets[1:][ids], self._arena)
+
+    def intern(self, text: Text) -> np.ndarray:
+        """Ids of strings."""
+        from gpuengine.kernels.cpu.intern import intern_strings
+
+        rows = len(text)
+        ids = np.empty(rows, np.uint32)
+
+        def step(begin: int) -> int:
+            stopped = intern_strings(
+                text.starts, text.ends, text.data, begin, rows, self._slots, self._bits,
+                self._offsets, self._arena, len(self._arena), self._state, self._limit, ids,
+            )  # fmt: skip
+            if stopped < rows:
+                self._reserve(int(text.ends[stopped] - text.starts[stopped]))
+            return stopped
+
+        self._fill(rows, step)
+        return ids
+
+    def find(self, text: Text) -> tuple[np.ndarray, np.ndarray]:
+        """(ids, known?) of strings; an id counts only where known."""
+        from gpuengine.kernels.cpu.intern import find_strings
+
+        rows = len(text)
+        ids, found = np.empty(rows, np.uint32), np.empty(rows, np.uint8)
+        find_strings(
+            text.starts, text.ends, text.data, rows, self._slots, self._bits,
+            self._offsets, self._arena, ids, found,
+        )  # fmt: skip
+        return ids, found.view(np.bool_)
+
+    def _reserve(self, length: int) -> None:
+        """Room in the arena for one more string of `length` bytes, and for many when it must grow."""
+        used = int(self._offsets[len(self)])
+        if used + length > len(self._arena):
+            self._arena = _enlarged(self._arena, used, max(2 * len(self._arena), used + 2 * length))
+
+    def _grow(self, expected: int) -> None:
+        super()._grow(expected)
+        if len(self._offsets) != self._limit + 1:
+            self._offsets = _enlarged(self._offsets, len(self) + 1, self._limit + 1)
+
+
+class RowTable(_Slots):
+    """Rows of `width` ids; ids from `first_id`."""
+
+    __slots__ = ("_rows", "width")
+
+    def __init__(self, space: str, width: int, first_id: int) -> None:
+        super().__init__(space, first_id)
+        self.width = width
+        self._rows = np.empty((self._limit, width), np.uint32)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The rows with ids first_id, first_id + 1, ..."""
+        return self._rows[: len(self)]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._slots.nbytes + self.rows.nbytes
+
+    def intern(self, rows: np.ndarray) -> np.ndarray:
+        """Ids of a C-contiguous uint32 matrix."""
+        from gpuengine.kernels.cpu.intern import intern_rows
+
+        count = len(rows)
+        ids = np.empty(count, np.uint32)
+        self._fill(
+            count,
+            lambda begin: intern_rows(
+                rows, self.width, begin, count, self._slots, self._bits, self._rows, self._state,
+                self._limit, ids,
+            ),
+        )  # fmt: skip
+        ids += np.uint32(self._first_id)
+        return ids
+
+    def find(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(ids, known?) of a C-contiguous uint32 matrix; an id counts only where known."""
+        from gpuengine.kernels.cpu.intern import find_rows
+
+        count = len(rows)
+        ids, found = np.empty(count, np.uint32), np.empty(count, np.uint8)
+        find_rows(rows, self.width, count, self._slots, self._bits, self._rows, ids, found)
+        ids += np.uint32(self._first_id)
+        return ids, found.view(np.bool_)
+
+    def _grow(self, expected: int) -> None:
+        super()._grow(expected)
+        if len(self._rows) != self._limit:
+            larger = np.empty((self._limit, self.width), np.uint32)
+            larger[: len(self)] = self._rows[: len(self)]
+            self._rows = larger

@@ -1,0 +1,80 @@
+"""Aggregates over segments against plain Python."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuengine.language.program import FLOAT, NUMBER, SYMBOL, UNSIGNED, Type
+from gpuengine.terms.aggregates import identity, reduce
+from gpuengine.terms.dictionary import Dictionary
+
+DTYPES = {NUMBER: np.int64, UNSIGNED: np.uint64, FLOAT: np.float64}
+VALUES: dict[Type, st.SearchStrategy[Any]] = {
+    NUMBER: st.integers(-(2**63), 2**63 - 1),
+    UNSIGNED: st.integers(0, 2**64 - 1),
+    FLOAT: st.integers(-1000, 1000).map(lambda v: v / 4),
+    SYMBOL: st.text(max_size=4),
+}
+
+
+def run(op: str, type_: Type, groups: list[list[Any]], result: Type) -> list[Any]:
+    dictionary = Dictionary()
+    flat = [value for group in groups for value in group]
+    starts = np.cumsum([0, *map(len, groups)])[:-1].astype(np.int64)
+    ids = None
+    if op != "count":
+        ids = dictionary.encode(type_.space, flat if type_ is SYMBOL else np.array(flat, DTYPES[type_]))
+    reduced = reduce(op, type_, ids, starts, len(flat), dictionary)
+    assert reduced.dtype == np.uint32 and len(reduced) == len(groups)
+    return dictionary.to_arrow(result, reduced).to_pylist()
+
+
+def wrap(value: int, type_: Type) -> int:
+    value &= 2**64 - 1
+    return value - 2**64 if type_ is NUMBER and value >= 2**63 else value
+
+
+@pytest.mark.parametrize("type_", VALUES, ids=lambda t: t.name)
+@settings(max_examples=50, deadline=None)
+@given(data=st.data())
+def test_against_python(type_: Type, data: st.DataObject) -> None:
+    groups = data.draw(st.lists(st.lists(VALUES[type_], min_size=1, max_size=8), max_size=8))
+
+    def by_bytes(value: Any) -> Any:
+        return value.encode() if type_ is SYMBOL else value
+
+    assert run("min", type_, groups, type_) == [min(group, key=by_bytes) for group in groups]
+    assert run("max", type_, groups, type_) == [max(group, key=by_bytes) for group in groups]
+    if type_ is SYMBOL:
+        return
+    sums = [math.fsum(g) if type_ is FLOAT else wrap(sum(g), type_) for g in groups]
+    assert run("sum", type_, groups, type_) == sums
+    if type_ is not FLOAT:
+        assert run("count", type_, groups, type_) == [len(group) for group in groups]
+    means = run("mean", type_, groups, FLOAT)
+    for mean, group in zip(means, groups, strict=True):
+        size = sum(abs(value) for value in group) / len(group)
+        assert abs(mean - sum(group) / len(group)) <= size * 1e-12
+
+
+def test_nan_counts_in_a_sum_but_not_in_an_extreme() -> None:
+    groups = [[math.nan, 2.0, 1.0], [math.nan]]
+    assert run("min", FLOAT, groups[:1], FLOAT) == [1.0]
+    assert run("max", FLOAT, groups[:1], FLOAT) == [2.0]
+    assert all(math.isnan(value) for value in run("sum", FLOAT, groups, FLOAT))
+    assert math.isnan(run("max", FLOAT, groups[1:], FLOAT)[0])
+
+
+def test_the_aggregate_of_nothing() -> None:
+    dictionary = Dictionary()
+    assert identity("count", NUMBER, dictionary) == 0
+    assert identity("sum", UNSIGNED, dictionary) == 0
+    zero = identity("sum", FLOAT, dictionary)
+    assert zero is not None and dictionary.values("float", np.array([zero], np.uint32)) == [0.0]
+    assert [identity(op, NUMBER, dictionary) for op in ("min", "max", "mean")] == [None] * 3
