@@ -68,8 +68,9 @@ class Table:
             return count
         batch = Rows(self.arity, count)
         batch.append(columns, count)
+        keyset = self.keyset
         self.reserve(count)
-        new = self.keyset.insert(batch, 0, count)
+        new = keyset.insert(batch, 0, count)
         fresh = int(np.count_nonzero(new))
         if fresh == count:
             self.rows.append(columns, count)
@@ -85,10 +86,7 @@ class Table:
 
     def widen(self, bounds: Sequence[tuple[int, int]]) -> None:
         """Admit ids within `bounds`; the set and direct-addressed indexes may be made anew."""
-        merged = [
-            _cover(old, new)
-            for old, new in zip(self.bounds, bounds, strict=True)
-        ]
+        merged = [_cover(old, new) for old, new in zip(self.bounds, bounds, strict=True)]
         if merged != self.bounds:
             self.bounds = merged
             self.forget_indexes()
@@ -96,9 +94,11 @@ class Table:
                 self._keyset.widen(merged, self.rows)
 
     def reserve(self, extra: int) -> None:
-        """Make room for `extra` more derived rows in rows and set."""
+        """Make room for `extra` more derived rows in the rows, and in the set if there is one."""
         self.rows.grow(extra)
-        self.keyset.reserve(self.rows.capacity, self.rows)
+        if self._keyset is not None:
+            self._keyset.reserve(self.rows.count + extra, self.rows)
+            self.rows.limit(self._keyset.capacity)
 
     def index(self, keys: tuple[int, ...], *, growing: bool) -> RowIndex:
         """The index by `keys`, holding all rows up to the delta's end; `growing` if more will come."""
@@ -148,7 +148,8 @@ def distinct_rows(columns: Sequence[np.ndarray], count: int) -> tuple[list[np.nd
     if not columns:
         return [], min(count, 1)
     if len(columns) == 1:
-        unique = np.unique(columns[0])
+        ordered_ids = np.sort(columns[0])
+        unique = ordered_ids[np.concatenate(([True], ordered_ids[1:] != ordered_ids[:-1]))]
         return [unique], len(unique)
     if len(columns) == 2:
         packed = columns[0].astype(np.uint64) << np.uint64(32)

@@ -45,9 +45,7 @@ def _groups(outer: tuple[Variable, ...], bindings: Bindings) -> tuple[Bindings, 
     return Bindings(grouped, len(distinct)), inverse.reshape(-1)
 
 
-def _reduce_groups(
-    literal: Aggregate, groups: Bindings, database: Database
-) -> tuple[np.ndarray, np.ndarray]:
+def _reduce_groups(literal: Aggregate, groups: Bindings, database: Database) -> tuple[np.ndarray, np.ndarray]:
     """The groups whose body has bindings, and the aggregate's id for each of them."""
     from gpuengine.evaluation.body import compile_body
 
@@ -55,9 +53,7 @@ def _reduce_groups(
     given = tuple(groups.columns)
     plan = order_body(literal.body, database, given=frozenset(given))
     kept = (_GROUP, *target)
-    body = compile_body(
-        literal.body, plan, database, sink=kept, stop=np.zeros(1, np.int64), given=given
-    )
+    body = compile_body(literal.body, plan, database, sink=kept, stop=np.zeros(1, np.int64), given=given)
     numbers: list[np.ndarray] = []
     targets: list[np.ndarray] = []
     for chunk in body.collect(*body.feed(groups)):

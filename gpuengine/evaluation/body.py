@@ -122,12 +122,14 @@ def compile_body(
     given: tuple[Variable, ...] | None = None,
     old: frozenset[int] = frozenset(),
     growing: frozenset[str] = frozenset(),
+    distinct: bool = False,
 ) -> BodyProgram:
     """Make the stages of `plan`. `sink` is the head to insert into, or the variables to collect.
 
-    With `given` the body is driven by bindings of those variables (see `BodyProgram.feed`).
+    With `given` the body is driven by bindings of those variables (see `BodyProgram.feed`). `distinct`
+    promises that the head's rows come out once each and are not in its table yet.
     """
-    compiler = _Compiler(body, plan, database, sink, stop, old, growing)
+    compiler = _Compiler(body, plan, database, sink, stop, old, growing, distinct)
     return compiler.compile(given)
 
 
@@ -141,9 +143,10 @@ class _Compiler:
         stop: np.ndarray,
         old: frozenset[int],
         growing: frozenset[str],
+        distinct: bool,
     ) -> None:
         self.body, self.plan, self.database, self.sink = body, plan, database, sink
-        self.stop, self.old, self.growing = stop, old, growing
+        self.stop, self.old, self.growing, self.distinct = stop, old, growing, distinct
         self.stages: list[Stage] = []
         self.builders: list[JoinBuilder] = []
 
@@ -237,7 +240,7 @@ class _Compiler:
         self, builder: JoinBuilder, driver: Driver, rows: Rows | None, inputs: tuple[Variable, ...]
     ) -> None:
         if isinstance(self.sink, Atom):
-            pipeline = builder.insert_into(driver, self.sink)
+            pipeline = builder.insert_into(driver, self.sink, distinct=self.distinct)
             self.stages.append(Stage(pipeline, Program(pipeline, self.stop), rows, inputs))
         else:
             pipeline = builder.collect(driver, self.sink)

@@ -50,11 +50,9 @@ def apply_comparison(literal: Comparison, bindings: Bindings, dictionary: Dictio
                 if term_variables(source) <= known:
                     _apply_range(target, source, bindings, dictionary)
                     return
-            elif term_variables(source) <= known and not term_variables(target) <= known:
-                ids = evaluate(source, bindings.columns, bindings.rows, dictionary)
-                _match(target, ids, bindings, dictionary)
-                return
-            elif isinstance(target, Pack) and _has_wildcard(target) and term_variables(source) <= known:
+            elif (term_variables(source) <= known and not term_variables(target) <= known) or (
+                isinstance(target, Pack) and _has_wildcard(target) and term_variables(source) <= known
+            ):
                 ids = evaluate(source, bindings.columns, bindings.rows, dictionary)
                 _match(target, ids, bindings, dictionary)
                 return
@@ -62,7 +60,9 @@ def apply_comparison(literal: Comparison, bindings: Bindings, dictionary: Dictio
 
 
 def _has_wildcard(pack: Pack) -> bool:
-    return any(isinstance(arg, Wildcard) or (isinstance(arg, Pack) and _has_wildcard(arg)) for arg in pack.args)
+    return any(
+        isinstance(arg, Wildcard) or (isinstance(arg, Pack) and _has_wildcard(arg)) for arg in pack.args
+    )
 
 
 def _apply_range(target: Term, source: Functor, bindings: Bindings, dictionary: Dictionary) -> None:

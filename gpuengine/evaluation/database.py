@@ -41,3 +41,7 @@ class Database:
 
     def all_tables(self) -> Iterable[Table]:
         return self.tables.values()
+
+    def total_facts(self) -> int:
+        """Facts of all relations of the program; what splitting rules added does not count."""
+        return sum(len(table) for name, table in self.tables.items() if name in self.program.relations)

@@ -46,7 +46,12 @@ from gpuengine.language.program import (
 from gpuengine.planning.plan import Access, Step
 from gpuengine.schemes.table import Table
 
-_COMPARATORS = {"=": Comparator.EQUAL, "!=": Comparator.NOT_EQUAL, "<": Comparator.LESS, "<=": Comparator.LESS_EQUAL}
+_COMPARATORS = {
+    "=": Comparator.EQUAL,
+    "!=": Comparator.NOT_EQUAL,
+    "<": Comparator.LESS,
+    "<=": Comparator.LESS_EQUAL,
+}
 _MIRRORED = {">": "<", ">=": "<="}
 _REPRESENTATIONS = {
     Kind.NUMBER: Representation.BY_NUMBER,
@@ -119,10 +124,11 @@ class JoinBuilder:
                 Contains(self._table(atom).keyset, registers, unless=(number, alternative))
             )
 
-    def insert_into(self, driver: Driver, head: Atom) -> Pipeline:
-        table = self._table(head)
+    def insert_into(self, driver: Driver, head: Atom, *, distinct: bool) -> Pipeline:
+        """End in the head's set; if the rows are known to be new and `distinct`, they need no set."""
         registers = tuple(self._term_register(arg) for arg in head.args)
-        return self._finish(driver, Insert(table.keyset, registers))
+        sink = Collect(registers) if distinct else Insert(self._table(head).keyset, registers)
+        return self._finish(driver, sink)
 
     def collect(self, driver: Driver, variables: tuple[Variable, ...]) -> Pipeline:
         return self._finish(driver, Collect(tuple(self.registers[variable] for variable in variables)))

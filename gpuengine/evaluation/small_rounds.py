@@ -50,15 +50,13 @@ def run_small_rounds(
         elif status == rounds.HALTED:
             raise Interrupted("stopped")
         else:
-            for table, owned in zip(tables, indexes, strict=True):
+            for owned in indexes:
                 for index in owned:
-                    index.indexed = table.rows.delta[1]
+                    index.note_current()
             return Outcome(status), int(control[rounds.CONTROL_ROUNDS])
 
 
-def _plan_words(
-    programs: Sequence[tuple[BodyProgram, Table, Table]], tables: Sequence[Table]
-) -> np.ndarray:
+def _plan_words(programs: Sequence[tuple[BodyProgram, Table, Table]], tables: Sequence[Table]) -> np.ndarray:
     words = [len(programs), len(tables)]
     for body, driver, head in programs:
         program = body.stages[0].program

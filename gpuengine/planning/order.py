@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gpuengine.language.program import (
@@ -32,12 +32,16 @@ class Statistics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Partial:
-    """A prefix of an order: the atoms placed, the variables bound, the bindings expected, the cost so far."""
+    """A prefix of an order: the atoms placed, the variables bound, the bindings expected, the cost so far.
+
+    `values` holds for the variables of atoms how many values they can take.
+    """
 
     order: tuple[int, ...]
     bound: frozenset[Variable]
     rows: float
     cost: float
+    values: Mapping[Variable, float]
 
 
 def order_body(
@@ -54,7 +58,7 @@ def order_body(
     bound; aggregates after the atoms.
     """
     atoms = [i for i, part in enumerate(body) if isinstance(part, Atom)]
-    start = _Partial((), given or frozenset(), 1.0, 0.0)
+    start = _Partial((), given or frozenset(), 1.0, 0.0, {})
     best = _search(body, atoms, start, statistics, driver)
     steps, cost = _steps(body, best.order, given, statistics)
     return BodyPlan(tuple(steps), cost, _reason(body, best.order, driver, given, statistics))
@@ -93,11 +97,22 @@ def _extend(body: Sequence[Literal], partial: _Partial, atom: int, statistics: S
     literal = body[atom]
     assert isinstance(literal, Atom)
     first = not partial.order and not partial.bound
-    produced = partial.rows * _fanout(literal, partial.bound, statistics)
+    produced = partial.rows * _fanout(literal, partial.bound, partial.values, statistics)
     # A probe costs about as much as reading a match; an unconnected scan reads everything each time.
     cost = partial.cost + (0.0 if first else partial.rows) + produced
     bound = partial.bound | {arg for arg in literal.args if isinstance(arg, Variable)}
-    return _settle(body, _Partial((*partial.order, atom), bound, produced, cost))
+    values = _narrow(partial.values, literal, statistics)
+    return _settle(body, _Partial((*partial.order, atom), bound, produced, cost, values))
+
+
+def _narrow(values: Mapping[Variable, float], atom: Atom, statistics: Statistics) -> Mapping[Variable, float]:
+    """After reading `atom`, its variables take at most as many values as its columns have."""
+    result = dict(values)
+    for column, arg in enumerate(atom.args):
+        if isinstance(arg, Variable):
+            distinct = statistics.distinct(atom.relation, column)
+            result[arg] = min(result.get(arg, distinct), distinct)
+    return result
 
 
 def _settle(body: Sequence[Literal], partial: _Partial) -> _Partial:
@@ -112,7 +127,7 @@ def _settle(body: Sequence[Literal], partial: _Partial) -> _Partial:
                 if more:
                     bound |= more
                     changed = True
-    return _Partial(partial.order, bound, partial.rows, partial.cost) if bound != partial.bound else partial
+    return replace(partial, bound=bound) if bound != partial.bound else partial
 
 
 def _bound_columns(atom: Atom, bound: frozenset[Variable]) -> tuple[int, ...]:
@@ -124,12 +139,19 @@ def _bound_columns(atom: Atom, bound: frozenset[Variable]) -> tuple[int, ...]:
     )
 
 
-def _fanout(atom: Atom, bound: frozenset[Variable], statistics: Statistics) -> float:
-    """Expected matches for one binding."""
+def _fanout(
+    atom: Atom, bound: frozenset[Variable], values: Mapping[Variable, float], statistics: Statistics
+) -> float:
+    """Expected matches for one binding.
+
+    A value that comes from a column with more distinct values than this one often has no match here.
+    """
     columns = _bound_columns(atom, bound)
     matches = statistics.count(atom.relation)
     for column in columns:
-        matches /= max(statistics.distinct(atom.relation, column), 1.0)
+        arg = atom.args[column]
+        seen = values.get(arg, 1.0) if isinstance(arg, Variable) else 1.0
+        matches /= max(statistics.distinct(atom.relation, column), seen, 1.0)
     new = [arg for c, arg in enumerate(atom.args) if c not in columns and isinstance(arg, Variable)]
     return matches if new else min(matches, 1.0)
 
@@ -153,6 +175,7 @@ def _steps(
 ) -> tuple[list[Step], float]:
     """Interleave the ordered atoms with everything that becomes evaluable on the way."""
     bound = given or frozenset()
+    values: Mapping[Variable, float] = {}
     steps: list[Step] = []
     rest = [i for i, part in enumerate(body) if not isinstance(part, Atom)]
     rows, cost = 1.0, 0.0
@@ -183,7 +206,8 @@ def _steps(
         drives = given is None and not any(step.access is Access.DRIVE for step in steps) and not steps
         access, columns = _access(atom, bound, drives)
         cost += 0.0 if drives else rows
-        rows *= _fanout(atom, bound, statistics)
+        rows *= _fanout(atom, bound, values, statistics)
+        values = _narrow(values, atom, statistics)
         cost += rows
         alternatives = _alternatives(body, atom, queue, bound) if access is Access.PROBE else ()
         for other in alternatives:

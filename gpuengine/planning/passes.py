@@ -34,7 +34,10 @@ def close_equivalences(program: Program) -> Program:
             x, y, z = (Variable(name, relation.attributes[0].type) for name in "xyz")
 
             def atom(
-                left: Variable | Wildcard, right: Variable | Wildcard, name: str = relation.name, span=relation.span
+                left: Variable | Wildcard,
+                right: Variable | Wildcard,
+                name: str = relation.name,
+                span=relation.span,
             ) -> Atom:  # type: ignore[no-untyped-def]
                 return Atom(name, (left, right), span)
 

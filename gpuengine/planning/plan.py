@@ -107,12 +107,20 @@ def _describe_term(term: object) -> str:
     from gpuengine.language.program import Constant, Functor, Pack
 
     if isinstance(term, Variable):
-        return term.name
+        return term.name.partition("@")[0] or "_"
     if isinstance(term, Constant):
-        return "nil" if term.value is None else (f'"{term.value}"' if isinstance(term.value, str) else str(term.value))
+        return (
+            "nil"
+            if term.value is None
+            else (f'"{term.value}"' if isinstance(term.value, str) else str(term.value))
+        )
     if isinstance(term, Functor):
         args = [_describe_term(arg) for arg in term.args]
-        return f"({args[0]} {term.op} {args[1]})" if len(args) == 2 and not term.op.isalpha() else f"{term.op}({', '.join(args)})"
+        return (
+            f"({args[0]} {term.op} {args[1]})"
+            if len(args) == 2 and not term.op.isalpha()
+            else f"{term.op}({', '.join(args)})"
+        )
     if isinstance(term, Pack):
         args_text = ", ".join(_describe_term(arg) for arg in term.args)
         return f"[{args_text}]" if term.branch is None else f"${term.branch}({args_text})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from gpuengine.language.program import Aggregate, Atom, Literal, Negation, Program, Rule
 from gpuengine.planning.plan import Plan, Stratum, Variant
@@ -22,13 +22,13 @@ def body_relations(body: Iterable[Literal]) -> set[str]:
 
 
 def make_plan(program: Program, wanted: Iterable[str] | None = None) -> Plan:
-    """Strata bottom-up. Rules that no wanted relation depends on are dropped (None wants them all)."""
+    """Strata bottom-up, each rule once. Rules that no wanted relation depends on are dropped; None wants all."""
     needs: dict[str, set[str]] = {name: set() for name in program.relations}
     for rule in program.rules:
         needs[rule.head.relation] |= body_relations(rule.body)
     live = set(program.relations) if wanted is None else _reachable(needs, wanted)
     facts = tuple(r for r in program.rules if not r.body and r.head.relation in live)
-    rules = [r for r in program.rules if r.body and r.head.relation in live]
+    rules = list(dict.fromkeys(r for r in program.rules if r.body and r.head.relation in live))
     dropped = tuple(r for r in program.rules if r.head.relation not in live)
     by_head: dict[str, list[Rule]] = {}
     for rule in rules:
@@ -41,18 +41,25 @@ def make_plan(program: Program, wanted: Iterable[str] | None = None) -> Plan:
     return Plan(program, tuple(strata), facts, dropped)
 
 
+def member_positions(rule: Rule, members: Collection[str]) -> list[int]:
+    """Where the body reads relations of its own stratum."""
+    return [i for i, part in enumerate(rule.body) if isinstance(part, Atom) and part.relation in members]
+
+
+def delta_variants(rule: Rule, members: Collection[str]) -> list[Variant]:
+    """One variant for each recursive atom: it reads the delta, the recursive atoms before it read OLD."""
+    positions = member_positions(rule, members)
+    return [Variant(rule, at, frozenset(positions[:k])) for k, at in enumerate(positions)]
+
+
 def _stratum(number: int, component: tuple[str, ...], rules: list[Rule]) -> Stratum:
-    members = set(component)
     once: list[Variant] = []
     recursive: list[Variant] = []
     for rule in rules:
-        positions = [
-            i for i, part in enumerate(rule.body) if isinstance(part, Atom) and part.relation in members
-        ]
-        if not positions:
+        variants = delta_variants(rule, component)
+        recursive += variants
+        if not variants:
             once.append(Variant(rule, None, frozenset()))
-        for k, position in enumerate(positions):
-            recursive.append(Variant(rule, position, frozenset(positions[:k])))
     return Stratum(number, component, tuple(once), tuple(recursive))
 
 

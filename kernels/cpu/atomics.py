@@ -59,6 +59,33 @@ def _build_pointer(code: str) -> Any:
     return pointer
 
 
+def _build_prefetch() -> Any:
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def prefetch(context: Any, pointer: Any, index: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            byte = ir.IntType(8).as_pointer()
+            word = ir.IntType(32)
+            function = builder.module.declare_intrinsic(
+                "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+            )
+            place = builder.bitcast(builder.gep(args[0], [args[1]]), byte)
+            builder.call(function, [place, word(0), word(3), word(1)])
+            return context.get_dummy_value()
+
+        return types.void(pointer, types.int64), generate
+
+    return prefetch
+
+
+@intrinsic_of(_build_prefetch)
+def prefetch(pointer, index):
+    """Ask for the cache line of an element; changes nothing."""
+
+
 @intrinsic_of(lambda: _build_atomic("or"))
 def atomic_or(pointer, index, value):
     """Set bits and return the word as it was."""

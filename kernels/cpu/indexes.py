@@ -8,18 +8,17 @@ import numpy as np
 
 from gpuengine.kernels.cpu import rowindex
 from gpuengine.kernels.cpu.layout import (
+    HASHED_WORDS,
     INDEX_COLUMNS,
     INDEX_FREE,
+    INDEX_HASHED,
     INDEX_KEYS,
     INDEX_PAYLOAD,
     INDEX_PAYLOAD_CAPACITY,
-    INDEX_PAYLOAD_USED,
     INDEX_ROUND,
     INDEX_SLOT_CAPACITY,
     INDEX_SLOT_COUNT,
     INDEX_SLOTS,
-    INDEX_TABLE,
-    INDEX_TABLE_CAPACITY,
     INDEX_WIDTH,
     SLOT_LENGTH,
     SLOT_WORDS,
@@ -30,7 +29,8 @@ from gpuengine.kernels.cpu.sets import FULL_EXTENT, Bounds
 MAX_KEYS = 2
 _SMALL_DIRECT_SLOTS = 1 << 16
 _SIZE_CLASSES = 34
-_HASHED_SLOT_BYTES = 48
+_HASHED_SLOT_BYTES = 40
+_FIRST_SLOTS = 1024
 _DIRECT_SLOT_BYTES = 4 * SLOT_WORDS
 
 
@@ -42,7 +42,17 @@ class RowIndex:
     delta: what lies before the delta is OLD, the delta is NEW.
     """
 
-    __slots__ = ("_exact", "_free", "_indexed", "_payload", "_slots", "_table", "header", "keys", "rows")
+    __slots__ = (
+        "_exact",
+        "_free",
+        "_indexed",
+        "_payload",
+        "_round_start",
+        "_slots",
+        "header",
+        "keys",
+        "rows",
+    )
 
     def __init__(self, rows: Rows, keys: Sequence[int], bounds: Bounds) -> None:
         self.rows = rows
@@ -56,8 +66,8 @@ class RowIndex:
         self.header[INDEX_FREE] = self._free.ctypes.data
         self._payload = Memory()
         self._slots = np.zeros(SLOT_WORDS, np.uint32)
-        self._table = np.zeros(0, np.uint64)
         self._indexed = 0
+        self._round_start = 0
         self._exact = False
         self._address_slots(bounds, rows.count)
 
@@ -70,18 +80,18 @@ class RowIndex:
         """How many of the rows, from the first, are in the index."""
         return self._indexed
 
-    @indexed.setter
-    def indexed(self, count: int) -> None:
-        self._indexed = count
+    def note_current(self) -> None:
+        """The compiled loop has brought the index up to the rows' delta."""
+        self._round_start, self._indexed = self.rows.delta
 
     @property
     def nbytes(self) -> int:
-        return int(self._slots.nbytes + self._table.nbytes + self._payload.nbytes)
+        return int(self._slots.nbytes + self._payload.nbytes)
 
     @property
     def distinct_keys(self) -> int:
         """How many keys have rows."""
-        if self.header[INDEX_TABLE]:
+        if self.header[INDEX_HASHED]:
             return int(self.header[INDEX_SLOT_COUNT])
         return int(np.count_nonzero(self._slots[SLOT_LENGTH::SLOT_WORDS]))
 
@@ -98,26 +108,27 @@ class RowIndex:
         rowindex.fill_blocks(self.header, self.rows.header, 0, old)
         self._indexed = old
         if not exact:
-            self.header[INDEX_ROUND] += 1
-            self._append_until(end)
+            self._begin_round(start, end)
 
     def ensure(self) -> bool:
         """Add the delta as a new round if it is not in yet. False if the index must be built anew."""
         start, end = self.rows.delta
-        if self._indexed == end:
-            return True
-        if self._exact or self._indexed != start:
+        if self._exact or (self._indexed == end and self._round_start == start):
+            return self._indexed == end
+        if self._indexed != start:
             return False
-        self.header[INDEX_ROUND] += 1
-        self._append_until(end)
+        self._begin_round(start, end)
         return True
+
+    def _begin_round(self, start: int, end: int) -> None:
+        self.header[INDEX_ROUND] += 1
+        self._round_start = start
+        self._append_until(end)
 
     def make_room(self) -> None:
         """Grow whatever kept the last append from going on."""
-        if self.header[INDEX_TABLE] and (
-            self.header[INDEX_SLOT_COUNT] >= self.header[INDEX_SLOT_CAPACITY]
-            or 3 * self.header[INDEX_SLOT_COUNT] >= 2 * self.header[INDEX_TABLE_CAPACITY]
-        ):
+        header = self.header
+        if header[INDEX_HASHED] and 10 * header[INDEX_SLOT_COUNT] >= 7 * header[INDEX_SLOT_CAPACITY]:
             self._grow_slots()
         else:
             capacity = int(self.header[INDEX_PAYLOAD_CAPACITY])
@@ -150,29 +161,20 @@ class RowIndex:
             at = INDEX_COLUMNS + 4 * j
             self.header[at : at + 4] = (self.keys[j], lows[j], stride, extents[j])
             stride *= extents[j]
+        self.header[INDEX_HASHED] = 0 if direct else 1
         if direct:
             self._set_slots(np.zeros(product * SLOT_WORDS, np.uint32), product)
-            self.header[INDEX_SLOT_COUNT] = product
         else:
-            self._set_slots(np.zeros(1024 * SLOT_WORDS, np.uint32), 1024)
-            self._set_table(np.zeros(2 * 2048, np.uint64), 2048)
+            self._set_slots(np.zeros(_FIRST_SLOTS * HASHED_WORDS, np.uint32), _FIRST_SLOTS)
 
-    def _set_slots(self, slots: np.ndarray, count: int) -> None:
+    def _set_slots(self, slots: np.ndarray, capacity: int) -> None:
         self._slots = slots
         self.header[INDEX_SLOTS] = slots.ctypes.data
-        self.header[INDEX_SLOT_CAPACITY] = count
-
-    def _set_table(self, table: np.ndarray, capacity: int) -> None:
-        self._table = table
-        self.header[INDEX_TABLE] = table.ctypes.data
-        self.header[INDEX_TABLE_CAPACITY] = capacity
+        self.header[INDEX_SLOT_CAPACITY] = capacity
 
     def _grow_slots(self) -> None:
-        capacity = 2 * int(self.header[INDEX_SLOT_CAPACITY])
-        slots = np.zeros(capacity * SLOT_WORDS, np.uint32)
-        slots[: len(self._slots)] = self._slots
+        old, old_capacity = self._slots, int(self.header[INDEX_SLOT_CAPACITY])
+        capacity = 2 * old_capacity if old_capacity < 1 << 20 else old_capacity + (old_capacity >> 1)
+        slots = np.zeros(capacity * HASHED_WORDS, np.uint32)
+        rowindex.rehash(old, old_capacity, slots, capacity)
         self._set_slots(slots, capacity)
-        old, old_capacity = self._table, int(self.header[INDEX_TABLE_CAPACITY])
-        table = np.zeros(4 * old_capacity, np.uint64)
-        rowindex.rehash(old, old_capacity, table, 2 * old_capacity)
-        self._set_table(table, 2 * old_capacity)

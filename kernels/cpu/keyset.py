@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuengine.kernels.cpu.atomics import as_u4, as_u8, atomic_or, compare_and_swap
+from gpuengine.kernels.cpu.atomics import as_u4, as_u8, atomic_or, compare_and_swap, prefetch
 from gpuengine.kernels.cpu.jit import device, kernel
 from gpuengine.kernels.cpu.layout import (
     BITMAP,
@@ -38,6 +38,15 @@ def mix(key):
 
 
 @device
+def place_of(hashed, capacity):
+    """Where a hash belongs in a table of `capacity` < 2**32 places: monotone in the hash.
+
+    So a table that grows is refilled by walking both in order, and it need not double.
+    """
+    return np.int64(((hashed >> np.uint64(32)) * np.uint64(capacity)) >> np.uint64(32))
+
+
+@device
 def insert_bit(words, key):
     """True if the bit was not set before."""
     word = key >> 6
@@ -49,10 +58,9 @@ def insert_bit(words, key):
 
 @device
 def insert_hashed(table, capacity, key):
-    """True if the key was not in the table; the caller keeps the table at most two thirds full."""
+    """True if the key was not in the table; the caller keeps it from filling up."""
     stored = np.uint64(key) + np.uint64(1)
-    last = capacity - 1
-    place = np.int64(mix(stored)) & last
+    place = place_of(mix(stored), capacity)
     while True:
         found = table[place]
         if found == stored:
@@ -63,21 +71,26 @@ def insert_hashed(table, capacity, key):
                 return True
             if found == stored:
                 return False
-        place = (place + 1) & last
+        place = place + 1 if place + 1 < capacity else 0
+
+
+@device
+def expect_hashed(table, capacity, key):
+    """Have the memory that a look-up of `key` will touch fetched ahead."""
+    prefetch(table, place_of(mix(np.uint64(key) + np.uint64(1)), capacity))
 
 
 @device
 def contains_hashed(table, capacity, key):
     stored = np.uint64(key) + np.uint64(1)
-    last = capacity - 1
-    place = np.int64(mix(stored)) & last
+    place = place_of(mix(stored), capacity)
     while True:
         found = table[place]
         if found == stored:
             return True
         if found == np.uint64(0):
             return False
-        place = (place + 1) & last
+        place = place + 1 if place + 1 < capacity else 0
 
 
 @device
@@ -100,8 +113,7 @@ def find_wide(table, capacity, arity, values, insert):
     for w in range(words):
         hashed = mix(hashed ^ wide_word(values, arity, w))
     tag = hashed | np.uint64(2)
-    last = capacity - 1
-    place = np.int64(hashed >> np.uint64(2)) & last
+    place = place_of(hashed, capacity)
     while True:
         at = place * width
         state = table[at]
@@ -123,7 +135,7 @@ def find_wide(table, capacity, arity, values, insert):
                     same = False
             if same:
                 return True
-        place = (place + 1) & last
+        place = place + 1 if place + 1 < capacity else 0
 
 
 @device
@@ -201,6 +213,19 @@ def contains_rows(header, rows, start, end, values, found):
     return count
 
 
+@kernel("i8(u8*, i8, u8*, i8)")
+def rehash(old, old_capacity, new, new_capacity):
+    """Move the keys of one hash table to a larger, zeroed one. Both are walked in order of the hash."""
+    for i in range(old_capacity):
+        stored = old[i]
+        if stored != np.uint64(0):
+            place = place_of(mix(stored), new_capacity)
+            while new[place] != np.uint64(0):
+                place = place + 1 if place + 1 < new_capacity else 0
+            new[place] = stored
+    return 0
+
+
 @kernel("i8(u4*, i8, i8, u8*)")
 def count_distinct(ids, count, base, bits):
     """How many distinct ids there are; `bits` is a zeroed bitmap over ``id - base``."""
@@ -209,5 +234,3 @@ def count_distinct(ids, count, base, bits):
         if insert_bit(bits, np.int64(ids[i]) - base):
             distinct += 1
     return distinct
-
-

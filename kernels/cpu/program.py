@@ -16,8 +16,10 @@ from gpuengine.kernels.contract import (
     Scan,
     Status,
 )
-from gpuengine.kernels.cpu import pipeline as compiled
+from gpuengine.kernels.cpu import code as compiled
+from gpuengine.kernels.cpu.pipeline import run
 from gpuengine.kernels.cpu.rows import Rows
+from gpuengine.kernels.cpu.tail import TAIL_WORDS
 
 _NEVER_STOP = np.zeros(1, np.int64)
 
@@ -57,7 +59,7 @@ class Program:
 
     def resume(self, out: Rows) -> Status:
         """Go on after FULL."""
-        return Status(compiled.run(self.code, self.state, self.state.ctypes.data, out.header))
+        return Status(run(self.code, self.state, self.state.ctypes.data, out.header))
 
 
 def _initial_state(pipeline: Pipeline, stop: np.ndarray) -> np.ndarray:
@@ -66,12 +68,14 @@ def _initial_state(pipeline: Pipeline, stop: np.ndarray) -> np.ndarray:
     registers = compiled.STATE_AREAS
     iteration = registers + pipeline.registers + 1
     scratch = iteration + 3 * operations
-    state = np.zeros(scratch + widest, np.int64)
+    tail = scratch + widest
+    state = np.zeros(tail + TAIL_WORDS * (operations + 1), np.int64)
     state[compiled.STATE_RESUME] = compiled.NO_RESUME
     state[compiled.STATE_STOP] = stop.ctypes.data
     state[compiled.STATE_REGISTERS] = registers
     state[compiled.STATE_ITERATION] = iteration
     state[compiled.STATE_SCRATCH] = scratch
+    state[compiled.STATE_TAIL] = tail
     for register, id in pipeline.constants:
         state[registers + register] = id
     return state
@@ -82,7 +86,7 @@ def _scratch_columns(operation: Operation) -> int:
 
 
 class _Assembler:
-    """Lays out the code of one pipeline; the format is in `cpu.pipeline`."""
+    """Lays out the code of one pipeline; the format is in `cpu.code`."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._words: list[int] = [0] * (compiled.CODE_OFFSETS + len(pipeline.operations))

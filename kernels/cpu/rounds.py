@@ -15,14 +15,7 @@ Control (int64)
 from __future__ import annotations
 
 from gpuengine.kernels.cpu.atomics import as_i8
-from gpuengine.kernels.cpu.jit import device, kernel
-from gpuengine.kernels.cpu.layout import (
-    INDEX_ROUND,
-    ROWS_COUNT,
-    ROWS_DELTA_END,
-    ROWS_DELTA_START,
-)
-from gpuengine.kernels.cpu.pipeline import (
+from gpuengine.kernels.cpu.code import (
     DONE,
     FULL,
     NO_RESUME,
@@ -30,8 +23,15 @@ from gpuengine.kernels.cpu.pipeline import (
     STATE_END,
     STATE_RESUME,
     STATE_ROW,
-    run_range,
 )
+from gpuengine.kernels.cpu.jit import device, kernel
+from gpuengine.kernels.cpu.layout import (
+    INDEX_ROUND,
+    ROWS_COUNT,
+    ROWS_DELTA_END,
+    ROWS_DELTA_START,
+)
+from gpuengine.kernels.cpu.pipeline import run_range
 from gpuengine.kernels.cpu.rowindex import append_range
 
 PLAN_VARIANTS = 0

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuengine.kernels.cpu.atomics import as_u4, as_u8
+from gpuengine.kernels.cpu.atomics import as_u4
 from gpuengine.kernels.cpu.jit import device, kernel
-from gpuengine.kernels.cpu.keyset import mix
+from gpuengine.kernels.cpu.keyset import mix, place_of
 from gpuengine.kernels.cpu.layout import (
+    HASHED_WORDS,
     INDEX_COLUMNS,
     INDEX_FREE,
+    INDEX_HASHED,
     INDEX_KEYS,
     INDEX_PAYLOAD,
     INDEX_PAYLOAD_CAPACITY,
@@ -25,9 +27,8 @@ from gpuengine.kernels.cpu.layout import (
     INDEX_SLOT_CAPACITY,
     INDEX_SLOT_COUNT,
     INDEX_SLOTS,
-    INDEX_TABLE,
-    INDEX_TABLE_CAPACITY,
     INDEX_WIDTH,
+    KEY_WORDS,
     ROWS_COLUMNS,
     SLOT_LENGTH,
     SLOT_OLD,
@@ -41,21 +42,28 @@ NO_BLOCK = np.uint32(0xFFFFFFFF)
 
 
 @device
+def stored_key(slots, at):
+    """The key + 1 of the hashed slot at `at`, 0 if it is empty."""
+    return np.uint64(slots[at]) | (np.uint64(slots[at + 1]) << np.uint64(32))
+
+
+@device
 def find_slot(index, key):
-    """The slot of an in-range key, or NO_SLOT."""
-    if index[INDEX_TABLE] == 0:
-        return key
-    table = as_u8(index[INDEX_TABLE])
+    """Where the words of an in-range key's slot begin, or NO_SLOT."""
+    if index[INDEX_HASHED] == 0:
+        return key * SLOT_WORDS
+    slots = as_u4(index[INDEX_SLOTS])
     stored = np.uint64(key) + np.uint64(1)
-    last = index[INDEX_TABLE_CAPACITY] - 1
-    place = np.int64(mix(stored)) & last
+    capacity = index[INDEX_SLOT_CAPACITY]
+    place = place_of(mix(stored), capacity)
     while True:
-        found = table[2 * place]
+        at = place * HASHED_WORDS
+        found = stored_key(slots, at)
         if found == stored:
-            return np.int64(table[2 * place + 1])
+            return at + KEY_WORDS
         if found == np.uint64(0):
-            return NO_SLOT
-        place = (place + 1) & last
+            return np.int64(NO_SLOT)
+        place = place + 1 if place + 1 < capacity else 0
 
 
 @device
@@ -72,25 +80,25 @@ def row_key(index, rows, row):
 @device
 def slot_for(index, key):
     """The slot of a key, made if need be; NO_SLOT when there is no room for another."""
-    if index[INDEX_TABLE] == 0:
-        return key
-    table = as_u8(index[INDEX_TABLE])
+    if index[INDEX_HASHED] == 0:
+        return key * SLOT_WORDS
+    slots = as_u4(index[INDEX_SLOTS])
     stored = np.uint64(key) + np.uint64(1)
-    last = index[INDEX_TABLE_CAPACITY] - 1
-    place = np.int64(mix(stored)) & last
+    capacity = index[INDEX_SLOT_CAPACITY]
+    place = place_of(mix(stored), capacity)
     while True:
-        found = table[2 * place]
+        at = place * HASHED_WORDS
+        found = stored_key(slots, at)
         if found == stored:
-            return np.int64(table[2 * place + 1])
+            return at + KEY_WORDS
         if found == np.uint64(0):
-            slot = index[INDEX_SLOT_COUNT]
-            if slot >= index[INDEX_SLOT_CAPACITY] or 3 * slot >= 2 * index[INDEX_TABLE_CAPACITY]:
-                return NO_SLOT
-            table[2 * place] = stored
-            table[2 * place + 1] = np.uint64(slot)
-            index[INDEX_SLOT_COUNT] = slot + 1
-            return slot
-        place = (place + 1) & last
+            if 10 * index[INDEX_SLOT_COUNT] >= 7 * capacity:
+                return np.int64(NO_SLOT)
+            slots[at] = np.uint32(stored)
+            slots[at + 1] = np.uint32(stored >> np.uint64(32))
+            index[INDEX_SLOT_COUNT] += 1
+            return at + KEY_WORDS
+        place = place + 1 if place + 1 < capacity else 0
 
 
 @device
@@ -148,11 +156,10 @@ def append_range(index, rows, start, end):
     """Add rows [start, end) as part of round INDEX_ROUND; returns the first row not added for lack of room."""
     round_number = np.uint32(index[INDEX_ROUND])
     for row in range(start, end):
-        slot = slot_for(index, row_key(index, rows, row))
-        if slot == NO_SLOT:
+        at = slot_for(index, row_key(index, rows, row))
+        if at == NO_SLOT:
             return row
         slots = as_u4(index[INDEX_SLOTS])
-        at = slot * SLOT_WORDS
         length = np.int64(slots[at + SLOT_LENGTH])
         if length & (length - 1) == 0 and not grow_block(index, slots, at, length):
             return row
@@ -181,10 +188,9 @@ def assign_slots(index, rows, start, end):
     """
     slots = as_u4(index[INDEX_SLOTS])
     for row in range(start, end):
-        slot = slot_for(index, row_key(index, rows, row))
-        if slot == NO_SLOT:
+        at = slot_for(index, row_key(index, rows, row))
+        if at == NO_SLOT:
             return row
-        at = slot * SLOT_WORDS
         slots[at + SLOT_LENGTH] += np.uint32(1)
     return end
 
@@ -197,8 +203,9 @@ def place_blocks(index, exact):
     """
     slots = as_u4(index[INDEX_SLOTS])
     used = 0
-    for slot in range(index[INDEX_SLOT_COUNT]):
-        at = slot * SLOT_WORDS
+    words = HASHED_WORDS if index[INDEX_HASHED] == 1 else SLOT_WORDS
+    for slot in range(index[INDEX_SLOT_CAPACITY]):
+        at = (slot + 1) * words - SLOT_WORDS
         length = np.int64(slots[at + SLOT_LENGTH])
         size = length
         if exact == 0 and length > 0:
@@ -219,8 +226,7 @@ def fill_blocks(index, rows, start, end):
     slots = as_u4(index[INDEX_SLOTS])
     round_number = np.uint32(index[INDEX_ROUND])
     for row in range(start, end):
-        slot = find_slot(index, row_key(index, rows, row))
-        at = slot * SLOT_WORDS
+        at = find_slot(index, row_key(index, rows, row))
         length = slots[at + SLOT_LENGTH]
         write_payload(index, rows, row, np.int64(slots[at + SLOT_START]) + np.int64(length))
         slots[at + SLOT_ROUND] = round_number
@@ -228,16 +234,16 @@ def fill_blocks(index, rows, start, end):
     return end
 
 
-@kernel("i8(u8*, i8, u8*, i8)")
+@kernel("i8(u4*, i8, u4*, i8)")
 def rehash(old, old_capacity, new, new_capacity):
-    """Insert every (key + 1, slot) pair of one table into a larger, zeroed one."""
-    last = new_capacity - 1
+    """Move the hashed slots of one table to a larger, zeroed one. Both are walked in order of the hash."""
     for i in range(old_capacity):
-        stored = old[2 * i]
+        at = i * HASHED_WORDS
+        stored = stored_key(old, at)
         if stored != np.uint64(0):
-            place = np.int64(mix(stored)) & last
-            while new[2 * place] != np.uint64(0):
-                place = (place + 1) & last
-            new[2 * place] = stored
-            new[2 * place + 1] = old[2 * i + 1]
+            place = place_of(mix(stored), new_capacity)
+            while stored_key(new, place * HASHED_WORDS) != np.uint64(0):
+                place = place + 1 if place + 1 < new_capacity else 0
+            for word in range(HASHED_WORDS):
+                new[place * HASHED_WORDS + word] = old[at + word]
     return 0

@@ -59,12 +59,13 @@ class Rows:
     ``[0, delta_start)`` is OLD, ``[delta_start, delta_end)`` is NEW, and both together are ALL.
     """
 
-    __slots__ = ("_memory", "arity", "header")
+    __slots__ = ("_memory", "arity", "capacity", "header")
 
     def __init__(self, arity: int, capacity: int = 0) -> None:
         self.arity = arity
         self.header = np.zeros(ROWS_COLUMNS + arity, np.int64)
         self._memory = [Memory() for _ in range(arity)]
+        self.capacity = 0
         self.reserve(max(capacity, 16))
 
     @property
@@ -79,9 +80,9 @@ class Rows:
     def count(self, count: int) -> None:
         self.header[ROWS_COUNT] = count
 
-    @property
-    def capacity(self) -> int:
-        return int(self.header[ROWS_CAPACITY])
+    def limit(self, count: int) -> None:
+        """Have pipelines stop as FULL at `count` rows, even if there is room for more."""
+        self.header[ROWS_CAPACITY] = min(count, self.capacity)
 
     @property
     def delta(self) -> tuple[int, int]:
@@ -102,6 +103,7 @@ class Rows:
         for j, memory in enumerate(self._memory):
             memory.resize(4 * capacity)
             self.header[ROWS_COLUMNS + j] = memory.address
+        self.capacity = capacity
         self.header[ROWS_CAPACITY] = capacity
 
     def grow(self, extra: int) -> None:
@@ -117,6 +119,7 @@ class Rows:
             for j, memory in enumerate(self._memory):
                 memory.resize(4 * self.count)
                 self.header[ROWS_COLUMNS + j] = memory.address
+            self.capacity = self.count
             self.header[ROWS_CAPACITY] = self.count
 
     def column(self, j: int) -> np.ndarray:

@@ -33,7 +33,7 @@ class KeySet:
     `reserve` must have made room before rows are inserted, and the inserted ids must lie within
     `bounds` (`widen` moves them). Both may rebuild the set from the rows, which must by then hold
     everything that was inserted. Costs: a bitmap where the product of the extents takes less memory than a
-    hash table would; 12 to 24 bytes a row in a hash table; more only for rows wider than 64 bits.
+    hash table would; 12 to 18 bytes a row in a hash table; more only for rows wider than 64 bits.
     """
 
     __slots__ = ("_bounds", "_capacity", "_data", "arity", "header")
@@ -67,8 +67,13 @@ class KeySet:
     def reserve(self, capacity: int, rows: Rows) -> None:
         """Make room for `capacity` rows in all."""
         if capacity > self._capacity:
+            capacity = max(capacity, self._capacity + (self._capacity >> 1))
+            kind, old = self.kind, self._data
             self._allocate(capacity)
-            self._refill(rows)
+            if kind == self.kind == HASHED:
+                keyset.rehash(old, len(old), self._data, len(self._data))
+            else:
+                self._refill(rows)
 
     def widen(self, bounds: Bounds, rows: Rows) -> None:
         """Admit ids within `bounds` as well."""
@@ -115,10 +120,10 @@ class KeySet:
             if self.arity <= 2:
                 bounds, packed = [(0, FULL_EXTENT)] * self.arity, [FULL_EXTENT] * self.arity
             self._use(HASHED, slots, 1, bounds, packed)
-            self._capacity = slots * 2 // 3
+            self._capacity = capacity
         else:
             self._use(WIDE, slots, (self.arity + 1) // 2 + 1, self._bounds, [1] * self.arity)
-            self._capacity = slots * 2 // 3
+            self._capacity = capacity
 
     def _use(self, kind: int, capacity: int, width: int, bounds: Bounds, extents: Sequence[int]) -> None:
         self._data = np.zeros(capacity * width, np.uint64)
@@ -133,5 +138,5 @@ class KeySet:
 
 
 def _table_size(capacity: int) -> int:
-    """Slots of a table that is at most two thirds full with `capacity` rows: a power of two."""
-    return 1 << max(4, (capacity + (capacity >> 1)).bit_length())
+    """Slots of a table that is seven tenths full with `capacity` rows."""
+    return capacity * 10 // 7 + 16

@@ -1,0 +1,175 @@
+"""Semi-naive evaluation of one stratum: once-rules, then rounds over the deltas to the fixpoint."""
+
+from __future__ import annotations
+
+import time
+
+from gpuengine.errors import Interrupted
+from gpuengine.evaluation.bounds import flow_bounds
+from gpuengine.evaluation.context import Context
+from gpuengine.evaluation.small_rounds import Outcome, run_small_rounds
+from gpuengine.evaluation.variants import SMALL_DELTA, VariantRunner
+from gpuengine.language.program import Atom, Rule
+from gpuengine.planning.plan import Stratum, Variant
+from gpuengine.planning.split import Split, find_split
+from gpuengine.planning.strata import delta_variants, member_positions
+from gpuengine.schemes.table import Table
+
+SMALL_WORK = 100_000
+"""Rounds with fewer candidates than this stay in the compiled loop."""
+_KNOWN_FACTS = 1000
+_RECONSIDER_GROWTH = 4
+
+
+class StratumEvaluation:
+    """Brings the relations of one stratum to their fixpoint.
+
+    The tables' deltas belong to it while it runs. Rules may be split on the way (see `planning.split`);
+    the relations that this adds live as long as the evaluation.
+    """
+
+    def __init__(self, stratum: Stratum, context: Context) -> None:
+        self.context = context
+        self.database = context.database
+        self.stratum = stratum
+        self.members = frozenset(stratum.relations)
+        self.recursive = list(stratum.recursive)
+        rules = list(dict.fromkeys(variant.rule for variant in (*stratum.once, *stratum.recursive)))
+        self.runner = VariantRunner(context, self.members, rules)
+        self.tables = [self.database.tables[name] for name in stratum.relations]
+        self._added: list[str] = []
+        self._considered: dict[Rule, int] = {}
+
+    def run(self) -> None:
+        progress = self.context.progress
+        progress.stratum = self.stratum.number + 1
+        progress.relations = self.stratum.relations
+        progress.round_in_stratum = 0
+        self.database.growing = self.members if self.stratum.is_recursive else frozenset()
+        flow_bounds(self.runner.rules, self.database)
+        for table in self.tables:
+            table.rows.delta = (0, 0)
+        for variant in self.stratum.once:
+            self.runner.run(variant)
+        for table in self.tables:
+            table.rows.delta = (0, table.rows.count)
+        self._finish_round(1)
+        if self.stratum.is_recursive:
+            self._iterate()
+        for table in self.tables:
+            table.settle()
+            table.forget_indexes()
+            table.rows.trim()
+        for name in self._added:
+            del self.database.tables[name]
+
+    def _iterate(self) -> None:
+        """Rounds until no relation has a delta, or a size limit is reached."""
+        last_was_large = False
+        while self.context.progress.delta and not self._limit_reached():
+            self._consider_splits()
+            bodies = [self.runner.prepare(variant) for variant in self.recursive]
+            simple = all(body.is_pure and not body.impossible for body in bodies)
+            if simple and not last_was_large and self.context.progress.delta <= SMALL_DELTA:
+                if self._run_small_rounds() is Outcome.FIXPOINT:
+                    return
+                last_was_large = True
+            else:
+                last_was_large = self._run_round() > SMALL_WORK
+
+    def _run_round(self) -> int:
+        """One round driven from here; returns its candidates."""
+        work = sum(self.runner.run(variant) for variant in self.recursive)
+        for table in self.tables:
+            table.rows.advance()
+        indexes = [index for table in self.tables for index in table.indexes]
+        self.context.workers.each(lambda index: index.ensure(), indexes)
+        for table in self.tables:
+            table.drop_stale_indexes()
+        self._finish_round(1)
+        return work
+
+    def _run_small_rounds(self) -> Outcome:
+        programs = []
+        for variant in self.recursive:
+            head = self.database.tables[variant.rule.head.relation]
+            programs.append((self.runner.prepare(variant), self._driver_table(variant), head))
+        before = [body.candidates for body, _, _ in programs]
+        sizes = [len(head) for _, _, head in programs]
+        limits = (-1, -1) if self.context.limits else (SMALL_DELTA, SMALL_WORK)
+        text = self.recursive[0].rule.text
+        started = time.perf_counter()
+        outcome, rounds = run_small_rounds(
+            programs,
+            self.tables,
+            self.context.stop,
+            limits,
+            lambda table: self.context.check_budget(table, text),
+        )
+        # The compiled loop does not time its variants one by one.
+        seconds = (time.perf_counter() - started) / len(programs)
+        for k, variant in enumerate(self.recursive):
+            body, _, head = programs[k]
+            derived = len(head) - sizes[k] if len(programs) == 1 else 0
+            self.context.note(variant.rule, seconds, body.candidates - before[k], derived)
+        self._finish_round(rounds)
+        return outcome
+
+    def _driver_table(self, variant: Variant) -> Table:
+        assert variant.delta is not None
+        atom = variant.rule.body[variant.delta]
+        assert isinstance(atom, Atom)
+        return self.database.tables[atom.relation]
+
+    def _finish_round(self, rounds: int) -> None:
+        progress = self.context.progress
+        progress.rounds += rounds
+        progress.round_in_stratum += rounds
+        progress.delta = sum(end - start for start, end in (table.rows.delta for table in self.tables))
+        self.context.count_facts()
+        if self.context.stop[0]:
+            raise Interrupted("stopped")
+
+    def _limit_reached(self) -> bool:
+        limits = self.context.limits
+        return any(
+            name in limits and len(self.database.tables[name]) >= limits[name]
+            for name in self.stratum.relations
+        )
+
+    def _consider_splits(self) -> None:
+        """Split rules for which the sizes have come to say that it pays off."""
+        for rule in list(dict.fromkeys(variant.rule for variant in self.recursive)):
+            relations = {part.relation for part in rule.body if isinstance(part, Atom)} & self.members
+            facts = [len(self.database.tables[name]) for name in relations]
+            known = self._considered.get(rule, 0)
+            if min(facts) < _KNOWN_FACTS or sum(facts) < _RECONSIDER_GROWTH * known:
+                continue
+            self._considered[rule] = sum(facts)
+            split = find_split(rule, self.members, self.database.tables, self.database)
+            if split is not None:
+                self._apply(rule, split)
+
+    def _apply(self, rule: Rule, split: Split) -> None:
+        """Replace a rule by its split, with the new relation filled from the OLD facts of its atoms.
+
+        This happens between rounds: the rule has seen every combination of OLD facts and none with
+        the delta, so the new relation starts with nothing but OLD facts as well.
+        """
+        name = split.inner.head.relation
+        table = Table(name, len(split.inner.head.args))
+        self.database.tables[name] = table
+        self._added.append(name)
+        self.tables.append(table)
+        self.members |= {name}
+        self.database.growing = self.members
+        self.runner.members = self.members
+        self.runner.rules.remove(rule)
+        self.runner.rules += [split.inner, split.outer]
+        flow_bounds(self.runner.rules, self.database)
+        old = frozenset(member_positions(split.inner, self.members))
+        self.runner.run(Variant(split.inner, None, old))
+        table.settle()
+        self.recursive = [variant for variant in self.recursive if variant.rule != rule]
+        self.recursive += delta_variants(split.inner, self.members)
+        self.recursive += delta_variants(split.outer, self.members)

@@ -1,0 +1,195 @@
+"""Evaluate one delta variant of a rule: order and compile it when need be, drive it, insert what is new."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuengine.errors import EvaluationError, Interrupted
+from gpuengine.evaluation.body import BodyProgram, compile_body
+from gpuengine.evaluation.bounds import flow_bounds
+from gpuengine.evaluation.context import Context
+from gpuengine.kernels.contract import IGNORE, Status
+from gpuengine.language.program import (
+    Atom,
+    Comparison,
+    Functor,
+    Rule,
+    Variable,
+    Wildcard,
+    literal_variables,
+)
+from gpuengine.planning.order import order_body
+from gpuengine.planning.plan import Variant
+from gpuengine.schemes.table import Table
+
+SMALL_DELTA = 4096
+"""Up to this many driver rows are not worth splitting over threads."""
+_REPLAN_GROWTH = 8
+_INSERT_ROOM = 1 << 12
+_LARGEST_SPARE = 1 << 22
+
+
+@dataclass
+class _Prepared:
+    """A variant compiled for the sizes it saw."""
+
+    body: BodyProgram
+    sizes: dict[str, int]
+
+
+class VariantRunner:
+    """Runs the variants of one stratum; `rules` are the stratum's rules, `members` its relations."""
+
+    def __init__(self, context: Context, members: frozenset[str], rules: Sequence[Rule]) -> None:
+        self.context = context
+        self.members = members
+        self.rules = list(rules)
+        self._prepared: dict[Variant, _Prepared] = {}
+
+    def prepare(self, variant: Variant) -> BodyProgram:
+        """The compiled variant: as before, unless tables were rebuilt or sizes are far from what it saw."""
+        database = self.context.database
+        known = self._prepared.get(variant)
+        sizes = {
+            part.relation: len(database.tables[part.relation])
+            for part in variant.rule.body
+            if isinstance(part, Atom)
+        }
+        if known is not None and known.body.is_current and not _outgrown(known.sizes, sizes):
+            return known.body
+        plan = order_body(variant.rule.body, database, driver=variant.delta)
+        body = compile_body(
+            variant.rule.body,
+            plan,
+            database,
+            sink=variant.rule.head,
+            stop=self.context.stop,
+            old=variant.old,
+            growing=self.members,
+            distinct=self._is_distinct(variant),
+        )
+        self._prepared[variant] = _Prepared(body, sizes)
+        return body
+
+    def run(self, variant: Variant) -> int:
+        """Evaluate a variant over its driver; returns the candidates seen."""
+        head = self.context.database.tables[variant.rule.head.relation]
+        self.context.progress.rule = variant.rule.text
+        started = time.perf_counter()
+        body = self.prepare(variant)
+        if body.impossible:
+            return 0
+        before = len(head)
+        try:
+            if body.is_pure:
+                candidates = self._run_pure(body, variant, head)
+            else:
+                candidates = self._run_computing(body, variant, head)
+        except EvaluationError as error:
+            error.add_note(f"in rule: {variant.rule.text}")
+            raise
+        self.context.note(variant.rule, time.perf_counter() - started, candidates, len(head) - before)
+        return candidates
+
+    def _is_distinct(self, variant: Variant) -> bool:
+        """Is this the only rule of an empty relation, and does each of its bindings give another fact?"""
+        head = variant.rule.head
+        return (
+            variant.delta is None
+            and not len(self.context.database.tables[head.relation])
+            and sum(rule.head.relation == head.relation for rule in self.rules) == 1
+            and _is_injective(variant.rule)
+        )
+
+    def _driver_span(self, body: BodyProgram, variant: Variant) -> tuple[int, int]:
+        """The rows that drive a variant: the delta, all of the first atom in its domain, or the one unit row."""
+        stage = body.stages[0]
+        if stage.input is not None:
+            return 0, stage.input.count
+        rows = stage.pipeline.driver.rows
+        start, end = rows.delta
+        if variant.delta is None:
+            reads_old = body.body_plan.steps[0].position in variant.old
+            start, end = (0, start) if reads_old else (0, end)
+        if all(binding == IGNORE for binding in stage.pipeline.driver.bindings):
+            end = min(end, start + 1)
+        return start, end
+
+    def _run_pure(self, body: BodyProgram, variant: Variant, head: Table) -> int:
+        start, end = self._driver_span(body, variant)
+        program = body.stages[0].program
+        if end - start > SMALL_DELTA and self.context.workers.threads > 1:
+            return self.context.workers.insert(
+                program, head, start, end, lambda: self.context.check_budget(head, variant.rule.text)
+            )
+        before = program.candidates
+        self._insert_final(body, variant, head, start, end)
+        return program.candidates - before
+
+    def _run_computing(self, body: BodyProgram, variant: Variant, head: Table) -> int:
+        before = body.candidates
+        for start, end in body.final_inputs(*self._driver_span(body, variant)):
+            self._widen_head(body, variant, head)
+            self._insert_final(body, variant, head, start, end)
+        return body.candidates - before
+
+    def _insert_final(self, body: BodyProgram, variant: Variant, head: Table, start: int, end: int) -> None:
+        program = body.stages[-1].program
+        head.reserve(_INSERT_ROOM)
+        status = program.run(head.rows, start, end)
+        while status is Status.FULL:
+            self.context.check_budget(head, variant.rule.text)
+            head.reserve(max(_INSERT_ROOM, head.rows.count >> 2))
+            status = program.resume(head.rows)
+        if status is Status.STOPPED:
+            raise Interrupted("stopped")
+
+    def _widen_head(self, body: BodyProgram, variant: Variant, head: Table) -> None:
+        """Admit the ids that were computed, and let them flow on to the stratum's other heads."""
+        stage = body.stages[-1]
+        assert stage.input is not None
+        bounds = list(head.bounds)
+        for column, arg in enumerate(variant.rule.head.args):
+            if isinstance(arg, Variable) and arg in stage.inputs:
+                ids = stage.input.column(stage.inputs.index(arg))
+                bounds[column] = _stretch(bounds[column], int(ids.min()), int(ids.max()) + 1)
+        if bounds != head.bounds:
+            head.widen(bounds)
+            flow_bounds(self.rules, self.context.database)
+
+
+def _stretch(bounds: tuple[int, int], low: int, high: int) -> tuple[int, int]:
+    """Bounds that hold [low, high): with room to spare, so that a counter does not widen every round."""
+    if bounds == (0, 0):
+        return low, high
+    if low >= bounds[0] and high <= bounds[1]:
+        return bounds
+    spare = min(2 * (max(high, bounds[1]) - min(low, bounds[0])), _LARGEST_SPARE)
+    return (
+        max(0, low - spare) if low < bounds[0] else bounds[0],
+        min((1 << 32) - 1, high + spare) if high > bounds[1] else bounds[1],
+    )
+
+
+def _is_injective(rule: Rule) -> bool:
+    """Does the head keep every variable of the atoms, so that different bindings give different facts?"""
+    kept = literal_variables(rule.head)
+    for literal in rule.body:
+        if isinstance(literal, Atom):
+            if any(
+                isinstance(arg, Wildcard) or (arg in literal_variables(literal) and arg not in kept)
+                for arg in literal.args
+            ):
+                return False
+        elif isinstance(literal, Comparison) and any(
+            isinstance(side, Functor) and side.op == "range" for side in (literal.left, literal.right)
+        ):
+            return False
+    return True
+
+
+def _outgrown(then: Mapping[str, int], now: Mapping[str, int]) -> bool:
+    """Has a relation grown so much that another order may be better?"""
+    return any(now[name] > 1000 and now[name] > _REPLAN_GROWTH * max(then[name], 125) for name in now)

@@ -1,0 +1,149 @@
+"""A plan as text that someone new to semi-naive evaluation can follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuengine.planning.explanation import (
+    ASSUMED_DERIVED,
+    ASSUMED_INPUT,
+    Explanation,
+    RelationView,
+    StepView,
+    StratumView,
+    VariantView,
+)
+
+_LEGEND = {
+    "drive": "its facts start the rule, one binding each",
+    "probe": "find the matching facts by an index on the columns that are bound",
+    "check": "every column is bound: is the fact there?",
+    "exists": "is there any matching fact?",
+    "scan": "read every fact, for every binding so far: a product",
+    "compute": "compare, or compute a value",
+    "aggregate": "evaluate a body of its own for each group",
+}
+
+
+def explain(explanation: Explanation) -> str:
+    """The whole plan, strata bottom-up."""
+    return "\n".join(_lines(explanation)) + "\n"
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
+    yield f"Plan of {explanation.program}"
+    yield from _sizes(explanation)
+    yield ""
+    yield "Relations"
+    width = max((len(_signature(r)) for r in explanation.relations), default=0)
+    for relation in explanation.relations:
+        yield f"  {_signature(relation):{width}}  {_origin(relation)}"
+    for stratum in explanation.strata:
+        yield ""
+        yield from _stratum(stratum, explanation.program)
+    if not explanation.strata:
+        yield ""
+        yield "No rules to evaluate: every relation holds the facts it is given."
+    yield ""
+    if explanation.dropped:
+        yield "Dropped rules (not evaluated)"
+        for rule in explanation.dropped:
+            yield f"  {place(rule.where, explanation.program)}: {rule.text}"
+            yield f"    {rule.why}"
+    else:
+        yield "Dropped rules: none"
+    used = {step.access for step in _all_steps(explanation)}
+    if used:
+        yield ""
+        yield "How a step reads"
+        for access, meaning in _LEGEND.items():
+            if access in used:
+                yield f"  {access:9}  {meaning}"
+
+
+def _sizes(explanation: Explanation) -> Iterator[str]:
+    derived = f"derived relations are assumed to hold {ASSUMED_DERIVED:,.0f} facts"
+    if explanation.statistics == "loaded":
+        yield f"Estimates come from the loaded facts; {derived} before they are evaluated."
+    else:
+        yield f"No facts were loaded: each input is assumed to hold {ASSUMED_INPUT:,.0f} facts, and"
+        yield f"{derived}. Give -F DIR for estimates from your facts."
+    yield "Estimates of a delta rule are for all its rounds together. A run orders each rule by what its"
+    yield "relations hold at that time, so its order can be another one."
+
+
+def _signature(relation: RelationView) -> str:
+    return f"{relation.name}({', '.join(relation.columns)})"
+
+
+def _origin(relation: RelationView) -> str:
+    known = f"{relation.facts:,.0f} fact{'' if relation.facts == 1 else 's'}"
+    assumed = f"about {relation.facts:,.0f} facts assumed"
+    origin = {
+        "input": f"input, {known if relation.known else assumed}",
+        "program": f"facts in the program, {known}",
+        "derived": "derived",
+        "empty": "no facts and no rules: empty",
+    }[relation.origin]
+    return ", ".join([origin, *relation.outputs])
+
+
+def place(where: str, program: str) -> str:
+    """``line 8``, or ``file:8`` for another file than the program's own."""
+    file, line, _ = where.rsplit(":", 2)
+    return f"line {line}" if file == program else f"{file}:{line}"
+
+
+def _stratum(stratum: StratumView, program: str) -> Iterator[str]:
+    kind = "recursive: repeated until a round derives nothing new" if stratum.recursive else "evaluated once"
+    yield f"Stratum {stratum.number}: {', '.join(stratum.relations)}  ({kind})"
+    for rule in stratum.rules:
+        yield f"  {place(rule.where, program)}: {rule.text}"
+        for variant in rule.variants:
+            yield f"    {_when(variant)}: {variant.reason}"
+            yield from _steps(variant.steps, "      ")
+    if stratum.indexes:
+        yield f"  indexes: {'; '.join(stratum.indexes)}"
+
+
+def _when(variant: VariantView) -> str:
+    if variant.delta is None:
+        return "once, when the stratum begins"
+    return f"each round, for the new facts of {variant.delta}"
+
+
+def _steps(steps: tuple[StepView, ...], indent: str) -> Iterator[str]:
+    width = max((len(_what(step)) for step in steps), default=0)
+    for number, step in enumerate(steps, 1):
+        yield f"{indent}{number}. {step.access:9} {_what(step):{width}}  ~{_rounded(step.estimate)} bindings"
+        if step.rivals:
+            rivals = ", ".join(step.rivals)
+            yield f"{indent}   or {rivals}: for each binding the one with fewest matches is read"
+        yield from _steps(step.inner, indent + "     ")
+
+
+def _what(step: StepView) -> str:
+    domain = {"new": " [new]", "old": " [old]"}.get(step.domain, "")
+    by = f"  by ({', '.join(step.columns)})" if step.access in ("probe", "exists") and step.columns else ""
+    return f"{step.literal}{domain}{by}"
+
+
+def _rounded(number: float) -> str:
+    """Three digits are more than an estimate deserves."""
+    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= scale:
+            return f"{number / scale:.3g} {unit}"
+    return f"{number:.3g}" if number else "0"
+
+
+def _all_steps(explanation: Explanation) -> Iterator[StepView]:
+    for stratum in explanation.strata:
+        for rule in stratum.rules:
+            for variant in rule.variants:
+                yield from _with_inner(variant.steps)
+
+
+def _with_inner(steps: tuple[StepView, ...]) -> Iterator[StepView]:
+    for step in steps:
+        yield step
+        yield from _with_inner(step.inner)

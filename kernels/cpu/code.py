@@ -1,0 +1,75 @@
+"""The integer code of a pipeline and the state of its runs; the interpreter is in `pipeline`.
+
+Code (int64)
+    number of operations, driver rows header, driver columns, sink kind, sink set header, sink columns,
+    offset of driver bindings, offset of sink registers, then the offset of each operation.
+Bindings
+    a register to write (>= 0), IGNORE (-1), or ``-2 - register`` to compare with.
+Operations
+    PROBE     kind, back, alternatives, then for each: offset of its probe
+              a probe: index header, domain, keys, width, key registers, payload bindings
+    SCAN      kind, back, rows header, domain, columns, bindings
+    CONTAINS  kind, back, set header, negated, probe operation, alternative, columns, registers
+    EXISTS    kind, back, negated, offset of its probe
+    COMPARE   kind, back, comparison, representation, left register, right register, value table
+`back` is the nearest earlier operation that iterates, or -1 for the driver. A CONTAINS is passed
+over when its probe operation chose the given alternative, which has just enumerated that atom.
+State (int64)
+    row, end row, resume operation, stop flag's address, candidates, registers' offset, iteration offset
+    (position, end, alternative for each operation), scratch's offset, tail's offset; then those areas.
+A run suspends when the output is full and goes on exactly there when called again.
+"""
+
+from __future__ import annotations
+
+CODE_OPERATIONS = 0
+CODE_DRIVER = 1
+CODE_DRIVER_COLUMNS = 2
+CODE_SINK = 3
+CODE_SINK_SET = 4
+CODE_SINK_COLUMNS = 5
+CODE_DRIVER_BINDINGS = 6
+CODE_SINK_REGISTERS = 7
+CODE_OFFSETS = 8
+
+STATE_ROW = 0
+STATE_END = 1
+STATE_RESUME = 2
+STATE_STOP = 3
+STATE_CANDIDATES = 4
+STATE_REGISTERS = 5
+STATE_ITERATION = 6
+STATE_SCRATCH = 7
+STATE_TAIL = 8
+STATE_AREAS = 9
+
+PROBE = 0
+SCAN = 1
+CONTAINS = 2
+EXISTS = 3
+COMPARE = 4
+
+COLLECT = 0
+INSERT = 1
+
+ALL = 0
+OLD = 1
+
+IGNORE = -1
+
+EQUAL = 0
+NOT_EQUAL = 1
+LESS = 2
+LESS_EQUAL = 3
+BY_ID = 0
+BY_NUMBER = 1
+BY_UNSIGNED = 2
+BY_FLOAT = 3
+IDENTITY = 1 << 24  # ids of numbers below this are the numbers themselves
+
+AHEAD = 8  # how many candidates ahead the innermost loops fetch
+
+DONE = 0
+FULL = 1
+STOPPED = 2
+NO_RESUME = -2
