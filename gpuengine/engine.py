@@ -6,6 +6,7 @@ import difflib
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,8 @@ from gpuengine.evaluation.budget import Budget, parse_size
 from gpuengine.evaluation.database import Database
 from gpuengine.evaluation.fixpoint import Fixpoint
 from gpuengine.evaluation.progress import Progress
+from gpuengine.kernels.cpu import evaluation_kernels
+from gpuengine.kernels.cpu.jit import load_in_background
 from gpuengine.language import parse_program, parse_query
 from gpuengine.language.program import Attribute, Constant, Program, Relation, Variable
 from gpuengine.planning.order import order_body
@@ -29,6 +32,14 @@ from gpuengine.terms.dictionary import Dictionary
 
 Watcher = Callable[[Progress], None]
 _WATCH_SECONDS = 0.1
+
+
+@dataclass(slots=True)
+class Skipped:
+    """Bad rows that `Engine.load` left out of a relation: how many, and the first few described."""
+
+    rows: int = 0
+    first_errors: list[str] = field(default_factory=list)
 
 
 class Engine:
@@ -51,6 +62,7 @@ class Engine:
         macros: Mapping[str, str] | None = None,
     ) -> None:
         self.backend = _check_backend(backend)
+        load_in_background(evaluation_kernels())
         self.threads = threads or len(os.sched_getaffinity(0))
         self.memory = parse_size(memory) if memory is not None else None
         source = _as_source(program)
@@ -58,6 +70,7 @@ class Engine:
         self.program: Program = rewrite(self.source)
         self.dictionary = Dictionary(self.program)
         self.progress: Progress | None = None
+        self.skipped: dict[str, Skipped] = {}
         self._facts = {name: Table(name, r.arity) for name, r in self.program.relations.items()}
         self._load_program_facts()
         self._result: Database | None = None
@@ -80,7 +93,7 @@ class Engine:
         `data` is a path (file, directory or glob; text, Parquet or Arrow by extension) or anything
         tabular: Arrow, pandas, Polars, NumPy, a list of tuples, any object with the Arrow PyCapsule
         protocol. Raises `DataError` and loads nothing if something does not fit; with
-        ``on_error="skip"`` bad rows of files are left out.
+        ``on_error="skip"`` bad rows of files are left out and counted in `skipped`.
         """
         from gpuengine.io import from_tabular, read_facts
 
@@ -95,6 +108,10 @@ class Engine:
                 threads=self.threads,
             )
             table = facts.table
+            if facts.skipped:
+                skipped = self.skipped.setdefault(relation, Skipped())
+                skipped.rows += facts.skipped
+                skipped.first_errors += facts.first_errors
         else:
             table = from_tabular(data, declared.attributes, relation=relation)
         columns = [
@@ -103,6 +120,11 @@ class Engine:
         ]
         self._facts[relation].insert(columns, table.num_rows)
         return int(table.num_rows)
+
+    @property
+    def loaded(self) -> Mapping[str, Table]:
+        """The facts given so far, by program and by `load`; what the rules derive is not among them."""
+        return self._facts
 
     def plan(self, wanted: Iterable[str] | None = None) -> Plan:
         """Strata and delta variants; with `wanted`, only what those relations depend on."""
@@ -184,9 +206,9 @@ class Engine:
             if not rule.body:
                 ids = [self.dictionary.intern_constant(a) for a in rule.head.args if isinstance(a, Constant)]
                 rows.setdefault(rule.head.relation, []).append(ids)
-        for name, ids in rows.items():
-            matrix = np.array(ids, np.uint32).reshape(len(ids), -1)
-            self._facts[name].insert(list(np.ascontiguousarray(matrix.T)), len(ids))
+        for name, facts in rows.items():
+            matrix = np.array(facts, np.uint32).reshape(len(facts), -1)
+            self._facts[name].insert(list(np.ascontiguousarray(matrix.T)), len(facts))
 
 
 def _as_source(program: str | os.PathLike[str]) -> str | Path:
@@ -203,7 +225,8 @@ def _check_backend(backend: str) -> str:
         return "cpu"
     if backend == "cuda":
         raise BackendError(
-            "the cuda backend is not part of this version\n  hint: use --backend cpu or auto; see `gpuengine doctor`"
+            "the cuda backend is not part of this version\n"
+            "  hint: use --backend cpu or auto; see `gpuengine doctor`"
         )
     raise BackendError(f"no backend {backend!r}; choose auto, cpu or cuda")
 

@@ -85,7 +85,11 @@ class RelationView:
                 self._dictionary.to_arrow(attribute.type, self._table.rows.column(j)[start:end])
                 for j, attribute in enumerate(self.attributes)
             ]
-            arrays = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
+            # A cast imports pyarrow.compute, which takes longer than many programs.
+            arrays = [
+                array if array.type == field.type else array.cast(field.type)
+                for array, field in zip(arrays, schema, strict=True)
+            ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def to_arrow(self) -> pa.Table:

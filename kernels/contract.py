@@ -8,7 +8,8 @@ Rows(arity, capacity=0)
     ``append(columns, count)``, ``column(j)``, ``count``, ``delta``, ``advance()``, ``settle()``.
 KeySet(arity, bounds, capacity=0)
     The set of a relation's rows. ``insert(rows, start, end) -> bool[]`` (which were new; of equal rows
-    the first), ``contains(rows, start, end) -> bool[]``, ``reserve(capacity, rows)``, ``widen(bounds, rows)``.
+    the first), ``contains(rows, start, end) -> bool[]``, ``reserve(capacity, rows)``,
+    ``widen(bounds, rows)``.
 RowIndex(rows, keys, bounds)
     ``build(exact)``, ``ensure()``; read by pipelines only. Within a key, rows keep insertion order.
 Program(pipeline)
@@ -26,6 +27,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
+
+import numpy as np
 
 IGNORE = -1
 
@@ -119,13 +122,33 @@ class Exists:
     negated: bool = False
 
 
+class ValueTable:
+    """Where the values of ids are, for `Compare`: an array that may be replaced while pipelines refer to it.
+
+    `cell` holds the array's address, which is what compiled code reads.
+    """
+
+    __slots__ = ("array", "cell")
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.cell = np.zeros(1, np.int64)
+        self.point_to(array)
+
+    def point_to(self, array: np.ndarray) -> None:
+        """Use another array from now on."""
+        self.array = array
+        self.cell[0] = array.ctypes.data
+
+
 @dataclass(frozen=True, slots=True)
 class Compare:
+    """Go on if the comparison of two registers holds; `values` is needed for all but BY_ID."""
+
     comparator: Comparator
     representation: Representation
     left: int
     right: int
-    values: Any = None
+    values: ValueTable | None = None
 
 
 @dataclass(frozen=True, slots=True)

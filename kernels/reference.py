@@ -177,10 +177,12 @@ def _matches(probe: IndexProbe, registers: list[int]) -> list[Row]:
 def _compare(op: Compare, registers: list[int]) -> bool:
     left: Any = registers[op.left]
     right: Any = registers[op.right]
-    if op.representation is Representation.BY_FLOAT:
-        left, right = float(op.values[left]), float(op.values[right])
-    elif op.representation is not Representation.BY_ID:
-        left, right = (int(id if id < IDENTITY else op.values[id - IDENTITY]) for id in (left, right))
+    if op.values is not None:
+        values = op.values.array
+        if op.representation is Representation.BY_FLOAT:
+            left, right = float(values[left]), float(values[right])
+        else:
+            left, right = (int(id if id < IDENTITY else values[id - IDENTITY]) for id in (left, right))
     return bool(
         {
             Comparator.EQUAL: left == right,

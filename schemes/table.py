@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -120,6 +120,10 @@ class Table:
         """Everything becomes old."""
         self.rows.settle()
 
+    def keep_indexes(self, used: Collection[RowIndex]) -> None:
+        """Free the indexes that no current plan probes; those in `used` stay as they are."""
+        self._indexes = {keys: index for keys, index in self._indexes.items() if index in used}
+
     def forget_indexes(self) -> None:
         """Free the indexes; they come back when they are needed."""
         self._indexes.clear()
@@ -182,7 +186,8 @@ def _estimate_distinct(column: np.ndarray) -> float:
         bits = np.zeros(extent // 64 + 1, np.uint64)
         seen = keyset_kernels.count_distinct(np.ascontiguousarray(sample), len(sample), low, bits)
     else:
-        seen = len(np.unique(sample))
+        ordered = np.sort(sample)
+        seen = int(np.count_nonzero(ordered[1:] != ordered[:-1])) + 1
     if len(sample) == count or seen < len(sample) // 4:
         return float(seen)
     return float(min(count, seen * (count / len(sample)) ** 0.75))

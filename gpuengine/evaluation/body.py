@@ -8,7 +8,7 @@ head's set or collects the result. A body without computing steps is one pipelin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +18,8 @@ from gpuengine.evaluation.aggregate import apply_aggregate
 from gpuengine.evaluation.compute import Bindings, apply_comparison
 from gpuengine.evaluation.database import Database
 from gpuengine.evaluation.join import JoinBuilder, is_fusable
-from gpuengine.kernels.contract import Driver, Pipeline, Status
+from gpuengine.kernels.contract import Driver, Exists, Pipeline, Probe, Status
+from gpuengine.kernels.cpu.indexes import RowIndex
 from gpuengine.kernels.cpu.program import Program
 from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.language.program import (
@@ -40,13 +41,14 @@ class Stage:
     """One pipeline, and the computing literals applied to what it collects.
 
     `input` are the rows it reads (None: a table's), `inputs` their variables; `collected` are the
-    variables of the rows it writes.
+    variables of the rows it writes. `registers` are those of its variables.
     """
 
     pipeline: Pipeline
     program: Program
     input: Rows | None
     inputs: tuple[Variable, ...]
+    registers: Mapping[Variable, int]
     collected: tuple[Variable, ...] = ()
     literals: tuple[Literal, ...] = ()
     buffer: Rows = field(default_factory=lambda: Rows(0))
@@ -61,7 +63,6 @@ class BodyProgram:
     body_plan: BodyPlan
     impossible: bool
     _epochs: tuple[tuple[Table, int], ...]
-    _value_tables: tuple[tuple[str, int], ...]
 
     @property
     def is_pure(self) -> bool:
@@ -69,16 +70,30 @@ class BodyProgram:
 
     @property
     def is_current(self) -> bool:
-        """Do the indexes and value tables it was made with still stand?"""
-        dictionary = self.database.dictionary
-        return all(table.epoch == epoch for table, epoch in self._epochs) and all(
-            dictionary.value_table(space).ctypes.data == address for space, address in self._value_tables
-        )
+        """Do the indexes it was made with still stand?"""
+        return all(table.epoch == epoch for table, epoch in self._epochs)
 
     @property
     def candidates(self) -> int:
         """Bindings that reached the end so far."""
         return self.stages[-1].program.candidates
+
+    def indexes(self) -> Iterator[RowIndex]:
+        """Every index that its pipelines probe."""
+        for stage in self.stages:
+            for operation in stage.pipeline.operations:
+                if isinstance(operation, Probe):
+                    yield from (probe.index for probe in operation.alternatives)
+                elif isinstance(operation, Exists):
+                    yield operation.probe.index
+
+    def input_column(self, variable: Variable) -> np.ndarray | None:
+        """The ids that the last stage reads for a variable, by whatever name; None if an atom binds it."""
+        stage = self.stages[-1]
+        for j, name in enumerate(stage.inputs):
+            if stage.input is not None and stage.registers[name] == stage.registers[variable]:
+                return stage.input.column(j)
+        return None
 
     def feed(self, bindings: Bindings) -> tuple[int, int]:
         """Make given bindings the driver; returns the rows to run."""
@@ -107,6 +122,7 @@ class BodyProgram:
                 if not bindings.rows:
                     break
                 _apply(literal, bindings, self.database)
+            self.database.refresh_values()
             if bindings.rows:
                 span = _load(self.stages[number + 1], bindings)
                 yield from self._stage_inputs(number + 1, *span)
@@ -129,6 +145,7 @@ def compile_body(
     With `given` the body is driven by bindings of those variables (see `BodyProgram.feed`). `distinct`
     promises that the head's rows come out once each and are not in its table yet.
     """
+    database.refresh_values()
     compiler = _Compiler(body, plan, database, sink, stop, old, growing, distinct)
     return compiler.compile(given)
 
@@ -170,7 +187,6 @@ class _Compiler:
             self.plan,
             any(each.impossible for each in self.builders),
             tuple((table, table.epoch) for table in tables),
-            tuple(pair for each in self.builders for pair in each.value_tables),
         )
 
     def _builder(self) -> JoinBuilder:
@@ -226,7 +242,7 @@ class _Compiler:
         kept = tuple(variable for variable in builder.registers if variable in needed)
         pipeline = builder.collect(driver, kept)
         literals = tuple(step.literal for step in computed)
-        stage = Stage(pipeline, Program(pipeline, self.stop), rows, inputs, kept, literals)
+        stage = Stage(pipeline, Program(pipeline, self.stop), rows, inputs, builder.registers, kept, literals)
         stage.buffer = Rows(len(kept), CHUNK_ROWS)
         self.stages.append(stage)
         after = self._needed(rest)
@@ -241,10 +257,10 @@ class _Compiler:
     ) -> None:
         if isinstance(self.sink, Atom):
             pipeline = builder.insert_into(driver, self.sink, distinct=self.distinct)
-            self.stages.append(Stage(pipeline, Program(pipeline, self.stop), rows, inputs))
+            self.stages.append(Stage(pipeline, Program(pipeline, self.stop), rows, inputs, builder.registers))
         else:
             pipeline = builder.collect(driver, self.sink)
-            stage = Stage(pipeline, Program(pipeline, self.stop), rows, inputs, self.sink)
+            stage = Stage(pipeline, Program(pipeline, self.stop), rows, inputs, builder.registers, self.sink)
             stage.buffer = Rows(len(self.sink), CHUNK_ROWS)
             self.stages.append(stage)
 

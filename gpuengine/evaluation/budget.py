@@ -41,7 +41,7 @@ class Budget:
         self.limit = limit if limit is not None else int(available_memory() * DEFAULT_SHARE)
 
     def check(self, tables: Iterable[Table], growing: Table, rule: str) -> None:
-        """Raise if the tables are over the limit, or would be if `growing` moved to its next size."""
+        """Raise if the tables are over the limit; `growing` and `rule` are what is being derived."""
         sizes = {table.name: table.nbytes for table in tables}
         total = sum(sizes.values())
         if total > self.limit:
@@ -54,9 +54,9 @@ class Budget:
             )
 
 
-def _show(size: int) -> str:
-    for unit in ("B", "KB", "MB"):
+def _show(size: float) -> str:
+    for unit in ("B", "KB", "MB", "GB"):
         if size < 1024:
-            return f"{size:.0f} {unit}"
-        size //= 1024
-    return f"{size / 1024:.1f} GB" if size >= 1024 else f"{size} GB"
+            return f"{size:.0f} {unit}" if size >= 100 or unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TB"

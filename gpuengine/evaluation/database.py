@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gpuengine.kernels.contract import ValueTable
 from gpuengine.language.program import Program
 from gpuengine.schemes.table import Table
 from gpuengine.terms.dictionary import Dictionary
@@ -25,6 +26,7 @@ class Database:
             name: Table(name, relation.arity) for name, relation in program.relations.items()
         }
         self.growing: frozenset[str] = frozenset()
+        self._values: dict[str, ValueTable] = {}
 
     def count(self, relation: str) -> float:
         size = len(self.tables[relation])
@@ -38,6 +40,17 @@ class Database:
             low, high = table.bounds[column]
             return min(float(max(high - low, 1)), _UNKNOWN_FACTS**0.75)
         return table.distinct(column)
+
+    def value_table(self, space: str) -> ValueTable:
+        """The values of a space's ids, for comparisons in pipelines."""
+        if space not in self._values:
+            self._values[space] = ValueTable(self.dictionary.value_table(space))
+        return self._values[space]
+
+    def refresh_values(self) -> None:
+        """Have the value tables follow the dictionary; due whenever terms may have been interned."""
+        for space, values in self._values.items():
+            values.point_to(self.dictionary.value_table(space))
 
     def all_tables(self) -> Iterable[Table]:
         return self.tables.values()

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from gpuengine.evaluation.database import Database
 from gpuengine.kernels.contract import (
     IGNORE,
@@ -27,6 +25,7 @@ from gpuengine.kernels.contract import (
     Probe,
     Representation,
     Scan,
+    ValueTable,
     check,
     write,
 )
@@ -84,7 +83,6 @@ class JoinBuilder:
     registers: dict[Variable, int] = field(default_factory=dict)
     operations: list[Operation] = field(default_factory=list)
     tables: set[Table] = field(default_factory=set)
-    value_tables: list[tuple[str, int]] = field(default_factory=list)
     impossible: bool = False
     _constants: dict[tuple[str, int], int] = field(default_factory=dict)
     _count: int = 0
@@ -241,7 +239,5 @@ class JoinBuilder:
             values = self._values(left.type.space)
         self.operations.append(Compare(_COMPARATORS[op], representation, *registers, values))
 
-    def _values(self, space: str) -> np.ndarray:
-        values = self.database.dictionary.value_table(space)
-        self.value_tables.append((space, values.ctypes.data))
-        return values
+    def _values(self, space: str) -> ValueTable:
+        return self.database.value_table(space)

@@ -69,6 +69,9 @@ class StratumEvaluation:
         while self.context.progress.delta and not self._limit_reached():
             self._consider_splits()
             bodies = [self.runner.prepare(variant) for variant in self.recursive]
+            used = {index for body in bodies for index in body.indexes()}
+            for table in self.tables:
+                table.keep_indexes(used)
             simple = all(body.is_pure and not body.impossible for body in bodies)
             if simple and not last_was_large and self.context.progress.delta <= SMALL_DELTA:
                 if self._run_small_rounds() is Outcome.FIXPOINT:

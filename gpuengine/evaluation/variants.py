@@ -104,7 +104,7 @@ class VariantRunner:
         )
 
     def _driver_span(self, body: BodyProgram, variant: Variant) -> tuple[int, int]:
-        """The rows that drive a variant: the delta, all of the first atom in its domain, or the one unit row."""
+        """The rows that drive a variant: the delta, all of the first atom's domain, or the one unit row."""
         stage = body.stages[0]
         if stage.input is not None:
             return 0, stage.input.count
@@ -148,12 +148,10 @@ class VariantRunner:
 
     def _widen_head(self, body: BodyProgram, variant: Variant, head: Table) -> None:
         """Admit the ids that were computed, and let them flow on to the stratum's other heads."""
-        stage = body.stages[-1]
-        assert stage.input is not None
         bounds = list(head.bounds)
         for column, arg in enumerate(variant.rule.head.args):
-            if isinstance(arg, Variable) and arg in stage.inputs:
-                ids = stage.input.column(stage.inputs.index(arg))
+            ids = body.input_column(arg) if isinstance(arg, Variable) else None
+            if ids is not None:
                 bounds[column] = _stretch(bounds[column], int(ids.min()), int(ids.max()) + 1)
         if bounds != head.bounds:
             head.widen(bounds)

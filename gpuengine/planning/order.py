@@ -243,7 +243,7 @@ def _alternatives(
 
 
 def _single_new_variable(atom: Atom, bound: frozenset[Variable]) -> Variable | None:
-    """The atom's only unbound argument, if it is one variable in one place and two columns are bound at most."""
+    """The atom's only unbound argument, if that is one variable in one place of at most three."""
     unbound = [arg for arg in atom.args if not isinstance(arg, Variable) or arg not in bound]
     unbound = [arg for arg in unbound if isinstance(arg, Variable | Wildcard)]
     if len(unbound) == 1 and isinstance(unbound[0], Variable) and len(atom.args) <= 3:

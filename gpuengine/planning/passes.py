@@ -9,17 +9,20 @@ from dataclasses import replace
 from gpuengine.language.program import (
     Aggregate,
     Atom,
+    AtomArg,
     Comparison,
     Functor,
     Literal,
     Negation,
     Pack,
     Program,
+    Relation,
     Rule,
     Term,
     Variable,
     Wildcard,
 )
+from gpuengine.planning.plan import describe
 
 
 def close_equivalences(program: Program) -> Program:
@@ -31,25 +34,24 @@ def close_equivalences(program: Program) -> Program:
     added: list[Rule] = []
     for relation in program.relations.values():
         if "eqrel" in relation.qualifiers:
-            x, y, z = (Variable(name, relation.attributes[0].type) for name in "xyz")
-
-            def atom(
-                left: Variable | Wildcard,
-                right: Variable | Wildcard,
-                name: str = relation.name,
-                span=relation.span,
-            ) -> Atom:  # type: ignore[no-untyped-def]
-                return Atom(name, (left, right), span)
-
-            for head, body, text in (
-                (atom(x, x), (atom(x, Wildcard()),), "(x,x) :- r(x,_)"),
-                (atom(x, x), (atom(Wildcard(), x),), "(x,x) :- r(_,x)"),
-                (atom(y, x), (atom(x, y),), "(y,x) :- r(x,y)"),
-                (atom(x, z), (atom(x, y), atom(y, z)), "(x,z) :- r(x,y), r(y,z)"),
-            ):
-                shown = relation.name + text.replace("r(", f"{relation.name}(") + ". // eqrel"
-                added.append(Rule(head, body, relation.span, shown))
+            added += _equivalence_rules(relation)
     return replace(program, rules=program.rules + tuple(added)) if added else program
+
+
+def _equivalence_rules(relation: Relation) -> list[Rule]:
+    x, y, z = (Variable(name, relation.attributes[0].type) for name in "xyz")
+    shapes: list[tuple[tuple[AtomArg, AtomArg], ...]] = [
+        ((x, x), (x, Wildcard())),
+        ((x, x), (Wildcard(), x)),
+        ((y, x), (x, y)),
+        ((x, z), (x, y), (y, z)),
+    ]
+    rules = []
+    for shape in shapes:
+        head, *body = (Atom(relation.name, args, relation.span) for args in shape)
+        text = f"{describe(head)} :- {', '.join(map(describe, body))}. // eqrel"
+        rules.append(Rule(head, tuple(body), relation.span, text))
+    return rules
 
 
 def blank_single_variables(program: Program) -> Program:

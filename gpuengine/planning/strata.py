@@ -22,7 +22,7 @@ def body_relations(body: Iterable[Literal]) -> set[str]:
 
 
 def make_plan(program: Program, wanted: Iterable[str] | None = None) -> Plan:
-    """Strata bottom-up, each rule once. Rules that no wanted relation depends on are dropped; None wants all."""
+    """Strata bottom-up, each rule once, without rules that no `wanted` relation needs (None wants all)."""
     needs: dict[str, set[str]] = {name: set() for name in program.relations}
     for rule in program.rules:
         needs[rule.head.relation] |= body_relations(rule.body)
@@ -33,7 +33,7 @@ def make_plan(program: Program, wanted: Iterable[str] | None = None) -> Plan:
     by_head: dict[str, list[Rule]] = {}
     for rule in rules:
         by_head.setdefault(rule.head.relation, []).append(rule)
-    strata = []
+    strata: list[Stratum] = []
     for component in _components({name: needs[name] & live for name in needs if name in live}):
         own = [rule for name in component for rule in by_head.get(name, ())]
         if own:

@@ -1,0 +1,23 @@
+"""The CPU backend: kernels compiled by numba once, loaded through LLVM, run on threads without the GIL."""
+
+from __future__ import annotations
+
+from gpuengine.kernels.cpu.jit import Kernel
+
+
+def evaluation_kernels() -> tuple[Kernel, ...]:
+    """The kernels that nearly every evaluation needs."""
+    from gpuengine.kernels.cpu import keyset, pipeline, rounds, rowindex
+
+    return (
+        pipeline.run,
+        rounds.run_rounds,
+        keyset.insert_rows,
+        keyset.rehash,
+        keyset.count_distinct,
+        rowindex.assign_slots,
+        rowindex.place_blocks,
+        rowindex.fill_blocks,
+        rowindex.append,
+        rowindex.rehash,
+    )

@@ -11,7 +11,7 @@ Operations
     SCAN      kind, back, rows header, domain, columns, bindings
     CONTAINS  kind, back, set header, negated, probe operation, alternative, columns, registers
     EXISTS    kind, back, negated, offset of its probe
-    COMPARE   kind, back, comparison, representation, left register, right register, value table
+    COMPARE   kind, back, comparison, representation, left register, right register, value table's cell
 `back` is the nearest earlier operation that iterates, or -1 for the driver. A CONTAINS is passed
 over when its probe operation chose the given alternative, which has just enumerated that atom.
 State (int64)

@@ -60,6 +60,7 @@ from gpuengine.kernels.cpu.layout import (
 )
 from gpuengine.kernels.cpu.rowindex import (
     NO_SLOT,
+    expect_slot,
     find_slot,
 )
 from gpuengine.kernels.cpu.tail import (
@@ -136,11 +137,14 @@ def compose_range(code, state, out):
         begin = state[STATE_RESUME]
         state[STATE_RESUME] = NO_RESUME
     candidates = np.int64(0)
-    for row in range(state[STATE_ROW], state[STATE_END]):
+    last = state[STATE_END]
+    for row in range(state[STATE_ROW], last):
         if stop[0] != 0:
             state[STATE_ROW] = row
             out[ROWS_COUNT] = written
             return STOPPED
+        if row + AHEAD < last:
+            expect_slot(index, min(max(np.int64(keys[row + AHEAD]) - base, 0), extent - 1))
         key = np.int64(keys[row]) - base
         if key < 0 or key >= extent:
             continue

@@ -25,7 +25,7 @@ import tempfile
 import threading
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,18 @@ def kernel(signature: str) -> Callable[[Any], Kernel]:
     return wrap
 
 
+def load_in_background(kernels: Sequence[Kernel]) -> threading.Thread:
+    """Load kernels while the caller reads programs and files; whoever needs one sooner waits for it."""
+
+    def load_all() -> None:
+        for one in kernels:
+            one.load()
+
+    thread = threading.Thread(target=load_all, name="gpuengine-kernels", daemon=True)
+    thread.start()
+    return thread
+
+
 def cache_directory() -> Path:
     """Where machine code is kept: ``GPUENGINE_CACHE_DIR`` or the user's cache folder."""
     given = os.environ.get("GPUENGINE_CACHE_DIR")
@@ -190,7 +202,7 @@ def _compile(wanted: Kernel) -> int:
     import numba
 
     started = time.perf_counter()
-    scalars = {
+    scalars: dict[str, Any] = {
         "i4": numba.types.int32,
         "i8": numba.types.int64,
         "u1": numba.types.uint8,
@@ -201,7 +213,7 @@ def _compile(wanted: Kernel) -> int:
     args = [
         numba.types.CPointer(scalars[p[:-1]]) if p.endswith("*") else scalars[p] for p in wanted._pointers
     ]
-    signature = scalars[wanted.result](*args)
+    signature: Any = scalars[wanted.result](*args)
     options = _compiler_options()
     dispatcher = numba.njit(signature, nogil=True, **options)(_with_compiled_globals(wanted.function))
     overload = dispatcher.overloads[signature.args]

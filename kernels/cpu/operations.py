@@ -11,6 +11,7 @@ from gpuengine.kernels.cpu.atomics import (
 )
 from gpuengine.kernels.cpu.code import (
     BY_FLOAT,
+    BY_ID,
     BY_UNSIGNED,
     CODE_DRIVER,
     CODE_DRIVER_BINDINGS,
@@ -134,7 +135,7 @@ def exists(code, at, registers):
         return False
     length = probe_length(code, at, slot)
     start = np.int64(as_u4(as_i8(code[at])[INDEX_SLOTS])[slot + SLOT_START])
-    for position in range(start, start + length):
+    for position in range(start, start + length):  # noqa: SIM110
         if bind_payload(code, at, position, registers):
             return True
     return False
@@ -160,7 +161,7 @@ def compare(code, at, registers):
     representation = code[at + 3]
     left = registers[code[at + 4]]
     right = registers[code[at + 5]]
-    table = code[at + 6]
+    table = as_i8(code[at + 6])[0] if representation != BY_ID else np.int64(0)
     if representation == BY_FLOAT:
         return compare_values(comparison, as_f8(table)[left], as_f8(table)[right])
     if comparison == EQUAL:
@@ -240,7 +241,7 @@ def step(code, at, op, iterations_address, registers):
 @device
 def ignores_all(code, at, columns):
     """Do bindings use no value? Then one row says as much as all of them."""
-    for j in range(columns):
+    for j in range(columns):  # noqa: SIM110
         if code[at + j] != IGNORE:
             return False
     return True

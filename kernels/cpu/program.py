@@ -130,5 +130,5 @@ class _Assembler:
         if isinstance(op, Exists):
             return self._add([compiled.EXISTS, back, op.negated, self._probe(op.probe)])
         assert isinstance(op, Compare)
-        table = op.values.ctypes.data if op.values is not None else 0
+        table = op.values.cell.ctypes.data if op.values is not None else 0
         return self._add([compiled.COMPARE, back, op.comparator, op.representation, op.left, op.right, table])

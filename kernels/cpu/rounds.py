@@ -9,7 +9,8 @@ Plan (int64)
     variants, relations, then for each variant: code, state, driver rows, head rows (addresses);
     then for each relation: offset of its entry: rows header, indexes, index headers.
 Control (int64)
-    phase, variant, variant started, relation, index, row, rounds, delta limit, work limit, stop flag's address
+    phase, variant, variant started, relation, index, row, rounds, delta limit, work limit,
+    stop flag's address
 """
 
 from __future__ import annotations

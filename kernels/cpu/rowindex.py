@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuengine.kernels.cpu.atomics import as_u4
+from gpuengine.kernels.cpu.atomics import as_u4, prefetch
 from gpuengine.kernels.cpu.jit import device, kernel
 from gpuengine.kernels.cpu.keyset import mix, place_of
 from gpuengine.kernels.cpu.layout import (
@@ -38,6 +38,7 @@ from gpuengine.kernels.cpu.layout import (
 )
 
 NO_SLOT = -1
+AHEAD = 8  # how many rows ahead an append fetches
 NO_BLOCK = np.uint32(0xFFFFFFFF)
 
 
@@ -152,10 +153,22 @@ def grow_block(index, slots, at, length):
 
 
 @device
+def expect_slot(index, key):
+    """Have the memory of a key's slot fetched ahead."""
+    if index[INDEX_HASHED] == 0:
+        prefetch(as_u4(index[INDEX_SLOTS]), key * SLOT_WORDS)
+    else:
+        place = place_of(mix(np.uint64(key) + np.uint64(1)), index[INDEX_SLOT_CAPACITY])
+        prefetch(as_u4(index[INDEX_SLOTS]), place * HASHED_WORDS)
+
+
+@device
 def append_range(index, rows, start, end):
-    """Add rows [start, end) as part of round INDEX_ROUND; returns the first row not added for lack of room."""
+    """Add rows [start, end) as part of round INDEX_ROUND; the first row not added for lack of room."""
     round_number = np.uint32(index[INDEX_ROUND])
     for row in range(start, end):
+        if row + AHEAD < end:
+            expect_slot(index, row_key(index, rows, row + AHEAD))
         at = slot_for(index, row_key(index, rows, row))
         if at == NO_SLOT:
             return row

@@ -45,7 +45,7 @@ class Memory:
         if not count:
             return np.empty(0, dtype)
         size = count * np.dtype(dtype).itemsize
-        return np.frombuffer((ctypes.c_char * size).from_address(self.address), dtype, count)
+        return np.frombuffer(memoryview((ctypes.c_char * size).from_address(self.address)), dtype, count)
 
     def __del__(self) -> None:
         if self.address:

@@ -21,7 +21,9 @@ from gpuengine.kernels.cpu.rows import Rows
 
 SMALL_BITMAP_BYTES = 1 << 22
 FULL_EXTENT = 1 << 32
+UNLIMITED = 1 << 62
 _PACKED_LIMIT = 1 << 63
+_DOUBLING_LIMIT = 1 << 22
 
 Bounds = Sequence[tuple[int, int]]
 """For each column the least id and one past the greatest."""
@@ -32,11 +34,11 @@ class KeySet:
 
     `reserve` must have made room before rows are inserted, and the inserted ids must lie within
     `bounds` (`widen` moves them). Both may rebuild the set from the rows, which must by then hold
-    everything that was inserted. Costs: a bitmap where the product of the extents takes less memory than a
-    hash table would; 12 to 18 bytes a row in a hash table; more only for rows wider than 64 bits.
+    everything that was inserted. Costs: a bitmap where the product of the extents takes at most twice the
+    memory of a hash table; 12 to 18 bytes a row in a hash table; more only for rows wider than 64 bits.
     """
 
-    __slots__ = ("_bounds", "_capacity", "_data", "arity", "header")
+    __slots__ = ("_bounds", "_capacity", "_data", "_requested", "arity", "header")
 
     def __init__(self, arity: int, bounds: Bounds, capacity: int = 0) -> None:
         self.arity = arity
@@ -44,6 +46,7 @@ class KeySet:
         self.header[SET_ARITY] = arity
         self._bounds = list(bounds)
         self._capacity = 0
+        self._requested = 0
         self._data = np.zeros(1, np.uint64)
         self._allocate(max(capacity, 16))
 
@@ -67,7 +70,8 @@ class KeySet:
     def reserve(self, capacity: int, rows: Rows) -> None:
         """Make room for `capacity` rows in all."""
         if capacity > self._capacity:
-            capacity = max(capacity, self._capacity + (self._capacity >> 1))
+            growth = self._capacity if self._capacity < _DOUBLING_LIMIT else self._capacity >> 1
+            capacity = max(capacity, self._capacity + growth)
             kind, old = self.kind, self._data
             self._allocate(capacity)
             if kind == self.kind == HASHED:
@@ -84,7 +88,7 @@ class KeySet:
         if merged != self._bounds:
             self._bounds = merged
             if self.kind == BITMAP or (self.kind == HASHED and self.arity > 2):
-                self._allocate(self._capacity)
+                self._allocate(max(self._requested, rows.count))
                 self._refill(rows)
 
     def insert(self, rows: Rows, start: int, end: int) -> np.ndarray:
@@ -106,15 +110,16 @@ class KeySet:
             self.insert(rows, 0, rows.count)
 
     def _allocate(self, capacity: int) -> None:
+        self._requested = capacity
         extents = [max(high - low, 1) for low, high in self._bounds]
         product = 1
         for extent in extents:
             product *= extent
         slots = _table_size(capacity)
         bitmap_bytes = product // 8 + 8
-        if bitmap_bytes <= max(SMALL_BITMAP_BYTES, 8 * slots):
+        if bitmap_bytes <= max(SMALL_BITMAP_BYTES, 16 * slots):
             self._use(BITMAP, product // 64 + 1, 1, self._bounds, extents)
-            self._capacity = product + 1
+            self._capacity = UNLIMITED
         elif self.arity <= 2 or product < _PACKED_LIMIT:
             bounds, packed = self._bounds, extents
             if self.arity <= 2:

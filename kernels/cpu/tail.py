@@ -178,6 +178,57 @@ def write_row(code, registers, out):
 
 
 @device
+def only_filter(filters, tail_address):
+    """The address of the one prepared filter that is not passed over, if it is a look-up; else 0."""
+    found = np.int64(0)
+    for f in range(filters):
+        entry = offset_i8(tail_address, TAIL_WORDS * (f + 1))
+        if entry[0] == GENERAL or (entry[0] == IN_SET and found > 0):
+            return np.int64(0)
+        if entry[0] == IN_SET:
+            found = tail_address + 8 * TAIL_WORDS * (f + 1)
+    return found
+
+
+@device
+def drain_filtered(code, probe, iteration, registers, scratch, entry, out):
+    """`drain` with one look-up as its filter: few values pass, so the look-ups are what must be fast."""
+    register = code[probe + 4 + code[probe + 2]]
+    payload = as_u4(as_i8(code[probe])[INDEX_PAYLOAD])
+    table = as_u8(entry[TAIL_TABLE])
+    capacity = entry[TAIL_CAPACITY]
+    is_bitmap = entry[TAIL_BITMAP] == 1
+    fixed = entry[TAIL_FIXED]
+    by = entry[TAIL_STEP]
+    low = entry[TAIL_LOW]
+    high = entry[TAIL_HIGH]
+    wanted = entry[TAIL_NEGATED] == 0
+    room = out[ROWS_CAPACITY]
+    end = iteration[1]
+    if not is_bitmap:
+        for position in range(iteration[0], min(iteration[0] + AHEAD, end)):
+            expect_hashed(table, capacity, fixed + np.int64(payload[position]) * by)
+    for position in range(iteration[0], end):
+        value = np.int64(payload[position])
+        key = fixed + value * by
+        there = False
+        if is_bitmap:
+            if low <= value < high:
+                there = (table[key >> 6] >> np.uint64(key & 63)) & np.uint64(1) == np.uint64(1)
+        else:
+            if position + AHEAD < end:
+                expect_hashed(table, capacity, fixed + np.int64(payload[position + AHEAD]) * by)
+            there = low <= value < high and contains_hashed(table, capacity, key)
+        if there == wanted:
+            registers[register] = value
+            if emit(code, registers, scratch, out) and out[ROWS_COUNT] >= room:
+                iteration[0] = position + 1
+                return FULL
+    iteration[0] = end
+    return DONE
+
+
+@device
 def drain(code, op, probe, iteration, registers, iterations, scratch, tail_address, out):
     """Run the rest of the last probe: what does not depend on the value is worked out before the loop.
 
@@ -209,6 +260,9 @@ def drain(code, op, probe, iteration, registers, iterations, scratch, tail_addre
         is_bitmap = header[SET_KIND] == BITMAP
         fixed = sink[TAIL_FIXED]
         by = sink[TAIL_STEP]
+    only = only_filter(filters, tail_address)
+    if only > 0:
+        return drain_filtered(code, probe, iteration, registers, scratch, as_i8(only), out)
     ahead = packs and not is_bitmap and filters == 0
     payload = as_u4(as_i8(code[probe])[INDEX_PAYLOAD])
     room = out[ROWS_CAPACITY]
