@@ -1,0 +1,87 @@
+"""Relations and directives of the flat program, resolved and checked."""
+
+from __future__ import annotations
+
+from gpuengine.language import codes
+from gpuengine.language.components import Flat, Scope
+from gpuengine.language.diagnostics import Reporter, nearest
+from gpuengine.language.program import Directive, Relation
+from gpuengine.language.syntax import DirectiveDecl, Name, RelationDecl
+from gpuengine.language.type_environment import TypeEnvironment, resolve_attributes
+
+_IO_QUALIFIERS = ("input", "output", "printsize")
+
+
+class Declarations:
+    """All relations by full name, in source order, and the directives that concern them."""
+
+    def __init__(self, flat: Flat, environment: TypeEnvironment, reporter: Reporter) -> None:
+        self.environment = environment
+        self.relations: dict[str, Relation] = {}
+        self.directives: list[Directive] = []
+        self._reporter = reporter
+        for name, relation, scope in flat.relations:
+            self._relation(name, relation, scope)
+        for directive, scope in flat.directives:
+            self._directive(directive, scope)
+        for name, scope in flat.overrides:
+            self._override(name, scope)
+
+    def find(self, name: Name, scope: Scope) -> Relation | None:
+        """The relation a name stands for in a scope; reported if there is none."""
+        full = scope.resolve(name.text, self.relations)
+        if full is not None:
+            return self.relations[full]
+        hint = nearest(name.text, self.relations, "relation")
+        hint = hint or f"declare it: .decl {name.text}(..)"
+        message = f"the relation {name.text} is not declared"
+        self._reporter.error(codes.UNDECLARED_RELATION, message, name.start, name.end, hint)
+        return None
+
+    def _relation(self, name: Name, decl: RelationDecl, scope: Scope) -> None:
+        full = scope.prefix + name.text
+        span = self._reporter.sources.span(name.start, name.end)
+        if full in self.relations:
+            self._reporter.error(
+                codes.DUPLICATE,
+                f"the relation {full} is declared twice",
+                name.start,
+                name.end,
+                notes=[f"first declared at {self.relations[full].span}"],
+            )
+            return
+        attributes = resolve_attributes(decl.attributes, scope, self.environment, self._reporter)
+        tags = [tag.text for tag in decl.tags]
+        qualifiers = frozenset(tags).difference(_IO_QUALIFIERS)
+        relation = self.relations[full] = Relation(full, attributes, qualifiers, span)
+        self.directives += [Directive(tag, full, {}, span) for tag in tags if tag in _IO_QUALIFIERS]
+        if "eqrel" in qualifiers and (relation.arity != 2 or attributes[0].type != attributes[1].type):
+            message = f"the eqrel relation {full} must have two attributes of the same type"
+            self._reporter.error(codes.EQREL, message, name.start, name.end)
+
+    def _directive(self, decl: DirectiveDecl, scope: Scope) -> None:
+        if decl.kind == "limitsize" and not decl.params.get("n", "").isdecimal():
+            self._reporter.error(
+                codes.DIRECTIVE,
+                ".limitsize needs the largest number of facts as a parameter n",
+                decl.start,
+                decl.end,
+                f"write .limitsize {decl.relations[0].text}(n=1000)",
+            )
+        for name in decl.relations:
+            relation = self.find(name, scope)
+            if relation is not None:
+                span = self._reporter.sources.span(decl.start, decl.end)
+                self.directives.append(Directive(decl.kind, relation.name, decl.params, span))
+
+    def _override(self, name: Name, scope: Scope) -> None:
+        relation = self.relations.get(scope.prefix + name.text)
+        if relation is None:
+            message, hint = f"there is no inherited relation {name.text} to override", None
+            hint = nearest(name.text, (n for n in self.relations if n.startswith(scope.prefix)), "relation")
+        elif "overridable" not in relation.qualifiers:
+            message = f"the relation {name.text} can't be overridden"
+            hint = f"declare it overridable at {relation.span}"
+        else:
+            return
+        self._reporter.error(codes.OVERRIDE, message, name.start, name.end, hint)

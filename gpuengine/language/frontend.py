@@ -1,0 +1,165 @@
+"""Runs the stages from text to `Program`, and raises all errors they found together."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpuengine.language import codes
+from gpuengine.language.components import ScopedClause, expand
+from gpuengine.language.declarations import Declarations
+from gpuengine.language.diagnostics import Reporter, TooManyErrors
+from gpuengine.language.grounding import ungrounded
+from gpuengine.language.inference import Inference
+from gpuengine.language.inlining import inline
+from gpuengine.language.lowering import LoweredRule, Lowering
+from gpuengine.language.normalise import Plain, TooManyDisjuncts, disjuncts
+from gpuengine.language.parser import Parser
+from gpuengine.language.preprocess import Preprocessor, describe, read_source
+from gpuengine.language.program import Program, Variable
+from gpuengine.language.source import Buffer, SourceMap
+from gpuengine.language.stratification import bad_cycles
+from gpuengine.language.syntax import Item
+from gpuengine.language.tree import TreeBuilder
+from gpuengine.language.type_environment import declare
+
+
+def compile_program(
+    source: str | os.PathLike[str], name: str, include_dirs: Sequence[Path], macros: Mapping[str, str]
+) -> Program:
+    """What `gpuengine.language.parse_program` does."""
+    with _without_garbage_collection():
+        return _compile(source, name, include_dirs, macros)
+
+
+def _compile(
+    source: str | os.PathLike[str], name: str, include_dirs: Sequence[Path], macros: Mapping[str, str]
+) -> Program:
+    reporter = Reporter(SourceMap())
+    try:
+        buffer = _open(source, name, reporter)
+        tokens = Preprocessor(reporter, include_dirs, macros).run(buffer)
+        items: list[Item] = Parser(tokens, TreeBuilder(reporter), reporter).parse("program") or []
+        program = check(items, reporter)
+    except TooManyErrors:
+        raise reporter.errors() from None
+    if reporter:
+        raise reporter.errors()
+    return program
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """A parse makes many small objects and no cycles worth collecting; scanning them costs a third."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _open(source: str | os.PathLike[str], name: str, reporter: Reporter) -> Buffer:
+    sources = reporter.sources
+    if isinstance(source, str):
+        return sources.add(name, source)
+    path = Path(source)
+    try:
+        return sources.add(str(path), read_source(path), path)
+    except (OSError, UnicodeDecodeError) as error:
+        buffer = sources.add(str(path), "", path)
+        message = f"can't read the program: {describe(error)}"
+        reporter.error(codes.UNREADABLE, message, 0, 0, "check the path")
+        return buffer
+
+
+def check(items: list[Item], reporter: Reporter) -> Program:
+    """Resolve, type and lower all items; the program is right if nothing was reported."""
+    flat, _ = expand(items, reporter)
+    environment = declare(flat.types, reporter)
+    declarations = Declarations(flat, environment, reporter)
+    lowered: list[LoweredRule] = []
+    for scoped in flat.clauses:
+        lowered += lower_clause(scoped, declarations, reporter)
+    kept = {directive.relation for directive in declarations.directives}
+    inlined = inline(lowered, declarations.relations, kept, reporter)
+    for rule in inlined.rules:
+        report_ungrounded(rule, reporter)
+    _report_cycles(inlined.rules, reporter)
+    return Program(
+        relations=inlined.relations,
+        rules=tuple(rule.rule for rule in inlined.rules),
+        directives=tuple(declarations.directives),
+        records=environment.records,
+        adts=environment.adts,
+        pragmas=tuple((pragma.key, pragma.value) for pragma in flat.pragmas),
+        types=environment.types,
+        inlines=inlined.inlines,
+    )
+
+
+def lower_clause(
+    scoped: ScopedClause, declarations: Declarations, reporter: Reporter
+) -> Iterator[LoweredRule]:
+    """The core rules of one clause: one for each head and disjunct."""
+    clause = scoped.clause
+    try:
+        bodies: list[list[Plain]] = [[]] if clause.body is None else disjuncts(clause.body)
+    except TooManyDisjuncts:
+        reporter.error(
+            codes.TOO_LARGE,
+            "the disjunctions of this rule expand to too many rules",
+            clause.start,
+            clause.end,
+            "give the alternatives a relation of their own",
+        )
+        return
+    for head in scoped.heads:
+        for body in bodies:
+            inference = Inference(declarations, scoped.scope, reporter)
+            if inference.run(head, body):
+                rule = Lowering(inference, reporter).rule(head, body, clause.start, clause.end)
+                if rule is not None:
+                    yield rule
+
+
+def report_ungrounded(lowered: LoweredRule, reporter: Reporter) -> None:
+    """Report the variables of a rule that nothing binds, each where it first stands."""
+    if not lowered.rule.body and not any(isinstance(arg, Variable) for arg in lowered.rule.head.args):
+        return
+    found = ungrounded(lowered.rule)
+    named = [variable for variable in found if variable.name in lowered.variables]
+    for variable in named or found[:1]:
+        start, end = lowered.variables.get(variable.name, (lowered.start, lowered.end))
+        shown = variable.name.partition("@")[0]
+        what = f"the variable {shown} is not grounded" if shown else "nothing binds a value computed here"
+        reporter.error(
+            codes.UNGROUNDED,
+            what,
+            start,
+            end,
+            "bind it in a positive atom of the body, or by an equation with bound values",
+        )
+
+
+def _report_cycles(rules: list[LoweredRule], reporter: Reporter) -> None:
+    for cycle in bad_cycles(lowered.rule for lowered in rules):
+        first = cycle[0]
+        what = "negation" if first.how == "!" else f"aggregate ({first.how})"
+        steps = [first.head]
+        notes = []
+        for edge in cycle:
+            mark = "!" if edge.how == "!" else f"{edge.how} " if edge.how else ""
+            steps.append(f"{mark}{edge.body}")
+            notes.append(f"{edge.head} reads {mark}{edge.body} at {edge.span}")
+        reporter.error(
+            codes.UNSTRATIFIABLE,
+            f"{first.head} is defined through its own {what}: {' -> '.join(steps)}",
+            *reporter.sources.positions(first.span),
+            "break the cycle: a relation can only negate or aggregate what is complete before it",
+            notes,
+        )

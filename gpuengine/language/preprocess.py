@@ -1,0 +1,306 @@
+"""Preprocessing on tokens: includes, macros, conditional parts.
+
+A token that comes out of a macro stands where the macro was used, a token of an included file in that
+file; so every later error points at text the user wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gpuengine.language import codes
+from gpuengine.language.diagnostics import LOST_DECLARATION, Reporter
+from gpuengine.language.lexer import (
+    BROKEN,
+    BROKEN_LINE,
+    ERROR,
+    INCLUDE,
+    ONCE,
+    OPEN,
+    PREPROCESSOR_LINE,
+    Token,
+    tokenize,
+)
+from gpuengine.language.macros import EndlessExpansion, MacroError, Macros, make_macro
+from gpuengine.language.source import Buffer
+from gpuengine.language.tables import END
+
+MAX_INCLUDES = 1_000
+MAX_INCLUDE_DEPTH = 50
+_SPECIAL = frozenset((PREPROCESSOR_LINE, INCLUDE, ONCE, OPEN, ERROR))
+_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//.*|/\*.*?\*/', re.DOTALL)
+_LINE = re.compile(r"#\s*([A-Za-z_]*)\s*(.*)", re.DOTALL)
+_DEFINE = re.compile(r"([A-Za-z_]\w*)(\(([^()]*)\))?(.*)", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z_]\w*\Z")
+_FILE = re.compile(r'(?:"([^"]*)"|<([^>]*)>)\s*\Z')
+
+
+class _Conditional:
+    """One open ``#ifdef``: whether its present part is read, and whether an ``#else`` came already."""
+
+    __slots__ = ("active", "after_else", "enclosing", "token")
+
+    def __init__(self, active: bool, enclosing: bool, token: Token) -> None:
+        self.active = active and enclosing
+        self.enclosing = enclosing
+        self.after_else = False
+        self.token = token
+
+
+class Preprocessor:
+    """Turns one buffer and all it includes into a list of grammar tokens that ends with `END`."""
+
+    def __init__(
+        self,
+        reporter: Reporter,
+        include_dirs: Sequence[Path],
+        macros: Mapping[str, str],
+    ) -> None:
+        self._sources = reporter.sources
+        self._reporter = reporter
+        self._include_dirs = tuple(include_dirs)
+        self._macros = Macros()
+        for name, value in macros.items():
+            self._macros.define(make_macro(name, None, value))
+        self._root: Path | None = None
+        self._open_files: list[Path] = []
+        self._read_once: set[Path] = set()
+        self._includes = 0
+        self._out: list[Token] = []
+
+    def run(self, buffer: Buffer) -> list[Token]:
+        if buffer.path is not None:
+            self._root = buffer.path.parent
+            self._open_files.append(buffer.path.resolve())
+        self._read(buffer)
+        end = buffer.base + len(buffer.text)
+        self._out.append((END, "", end, end))
+        return self._out
+
+    def _read(self, buffer: Buffer) -> None:
+        tokens = tokenize(buffer)
+        plain = not self._macros and "__FILE__" not in buffer.text and "__LINE__" not in buffer.text
+        if plain and not any(token[0] in _SPECIAL for token in tokens):
+            self._out.extend(tokens)
+            return
+        conditionals: list[_Conditional] = []
+        at = 0
+        while at < len(tokens):
+            token = tokens[at]
+            kind = token[0]
+            at += 1
+            if kind == PREPROCESSOR_LINE:
+                self._line(buffer, token, conditionals)
+            elif conditionals and not conditionals[-1].active:
+                continue
+            elif kind == INCLUDE:
+                at = self._include_directive(buffer, tokens, at)
+            elif kind == ONCE:
+                if self._seen_once(buffer):
+                    return
+            elif kind in (OPEN, ERROR):
+                self._bad_token(token)
+            elif kind == "IDENT" and (self._macros or token[1].startswith("__")):
+                at = self._expand(buffer, tokens, at - 1)
+            else:
+                self._out.append(token)
+        for conditional in conditionals:
+            message = "this condition is never closed"
+            self._error(codes.PREPROCESSOR, message, conditional.token, "add an #endif")
+
+    # Directives
+
+    def _line(self, buffer: Buffer, token: Token, conditionals: list[_Conditional]) -> None:
+        _, text, start, _ = token
+        line_start = buffer.text.rfind("\n", 0, start - buffer.base) + 1
+        active = not conditionals or conditionals[-1].active
+        if buffer.text[line_start : start - buffer.base].strip():
+            if active:
+                self._error(codes.CHARACTER, "unexpected character '#'", (token[0], "#", start, start + 1))
+            return
+        text = _COMMENT.sub(lambda match: match.group(1) or " ", re.sub(r"\\\r?\n", " ", text))
+        match = _LINE.match(text)
+        word, rest = (match.group(1), match.group(2).strip()) if match else ("", "")
+        if word in ("ifdef", "ifndef"):
+            if not _WORD.match(rest):
+                self._error(codes.PREPROCESSOR, f"#{word} needs the name of a macro", token)
+            conditionals.append(_Conditional((rest in self._macros) == (word == "ifdef"), active, token))
+        elif word in ("else", "endif"):
+            self._close(word, token, conditionals)
+        elif not active:
+            if word == "if":
+                conditionals.append(_Conditional(False, False, token))
+        else:
+            self._active_line(buffer, token, word, rest, conditionals)
+
+    def _close(self, word: str, token: Token, conditionals: list[_Conditional]) -> None:
+        if not conditionals:
+            self._error(codes.PREPROCESSOR, f"#{word} without #ifdef or #ifndef", token)
+        elif word == "endif":
+            conditionals.pop()
+        elif conditionals[-1].after_else:
+            self._error(codes.PREPROCESSOR, "a second #else for the same condition", token)
+        else:
+            innermost = conditionals[-1]
+            innermost.after_else = True
+            innermost.active = innermost.enclosing and not innermost.active
+
+    def _active_line(
+        self, buffer: Buffer, token: Token, word: str, rest: str, conditionals: list[_Conditional]
+    ) -> None:
+        if word == "define":
+            self._define(token, rest)
+        elif word == "undef":
+            self._macros.undefine(rest)
+        elif word == "include":
+            match = _FILE.match(rest)
+            if match:
+                self._include(buffer, match.group(1) or match.group(2) or "", token)
+            else:
+                self._error(codes.PREPROCESSOR, '#include needs a file name: #include "file.dl"', token)
+        elif word in ("line", "pragma") or (not word and (not rest or rest[0].isdigit())):
+            return
+        elif word == "error":
+            self._error(codes.PREPROCESSOR, f"#error {rest}", token)
+        else:
+            if word == "if":
+                conditionals.append(_Conditional(True, True, token))
+            hint = "use #define, #undef, #include, #ifdef, #ifndef, #else and #endif"
+            message = f"the preprocessor directive #{word or rest} is not supported"
+            self._error(codes.PREPROCESSOR, message, token, hint)
+
+    def _define(self, token: Token, rest: str) -> None:
+        match = _DEFINE.match(rest)
+        if not match:
+            self._error(codes.MACRO, "#define needs a name", token, "write #define NAME value")
+            return
+        name, is_function, params, body = match.groups()
+        names = [param.strip() for param in params.split(",")] if params and params.strip() else []
+        if not all(_WORD.match(param) for param in names):
+            self._error(codes.MACRO, f"the parameters of the macro {name} are malformed", token)
+            return
+        macro = make_macro(name, tuple(names) if is_function else None, body)
+        if any(part[0] in _SPECIAL for part in macro.body):
+            hint = "the operators # and ## of C macros are not supported" if "#" in body else None
+            self._error(codes.MACRO, f"the body of the macro {name} is malformed", token, hint)
+            return
+        self._macros.define(macro)
+
+    def _seen_once(self, buffer: Buffer) -> bool:
+        if buffer.path is None:
+            return False
+        path = buffer.path.resolve()
+        seen = path in self._read_once
+        self._read_once.add(path)
+        return seen
+
+    # Includes
+
+    def _include_directive(self, buffer: Buffer, tokens: list[Token], at: int) -> int:
+        if at < len(tokens) and tokens[at][0] == "STRING":
+            self._include(buffer, tokens[at][1][1:-1], tokens[at])
+            return at + 1
+        self._error(codes.PREPROCESSOR, '.include needs a file name: .include "file.dl"', tokens[at - 1])
+        return at
+
+    def _include(self, buffer: Buffer, name: str, token: Token) -> None:
+        path = self._find(buffer, name, token)
+        if path is None:
+            self._reporter.ignore(LOST_DECLARATION)
+            return
+        resolved = path.resolve()
+        self._includes += 1
+        cyclic = resolved in self._open_files
+        if cyclic or self._includes > MAX_INCLUDES or len(self._open_files) > MAX_INCLUDE_DEPTH:
+            reason = "includes itself" if cyclic else "is included too deeply or too often"
+            self._error(codes.INCLUDE_CYCLE, f"'{name}' {reason}", token, "start each file with .once")
+            return
+        try:
+            text = read_source(path)
+        except (OSError, UnicodeDecodeError) as error:
+            self._error(codes.UNREADABLE, f"can't read '{name}': {describe(error)}", token)
+            self._reporter.ignore(LOST_DECLARATION)
+            return
+        self._open_files.append(resolved)
+        self._read(self._sources.add(str(path), text, path))
+        self._open_files.pop()
+
+    def _find(self, buffer: Buffer, name: str, token: Token) -> Path | None:
+        """The file an include names: beside the including file, or in an include directory."""
+        directories = list(self._include_dirs)
+        if buffer.path is not None:
+            directories.insert(0, buffer.path.parent)
+        allowed = [directory.resolve() for directory in directories]
+        if self._root is not None:
+            allowed.append(self._root.resolve())
+        outside = not directories
+        for directory in directories:
+            candidate = directory / name
+            if "\0" in name or not any(candidate.resolve().is_relative_to(place) for place in allowed):
+                outside = True
+            elif candidate.is_file():
+                return candidate
+        if outside:
+            self._error(
+                codes.INCLUDE_OUTSIDE,
+                f"'{name}' is outside the program's directory and the include directories",
+                token,
+                "move the file, or name its directory as an include directory",
+            )
+        else:
+            hint = "searched beside the including file and in the include directories"
+            self._error(codes.UNREADABLE, f"there is no file '{name}'", token, hint)
+        return None
+
+    # Tokens
+
+    def _expand(self, buffer: Buffer, tokens: list[Token], at: int) -> int:
+        """Append what the identifier at `at` stands for; returns where to go on."""
+        _, text, start, end = tokens[at]
+        if text == "__LINE__":
+            self._out.append(("NUMBER", str(buffer.locate(start)[0]), start, end))
+            return at + 1
+        if text == "__FILE__":
+            escaped = buffer.name.replace("\\", "\\\\").replace('"', '\\"')
+            self._out.append(("STRING", f'"{escaped}"', start, end))
+            return at + 1
+        if text not in self._macros:
+            self._out.append(tokens[at])
+            return at + 1
+        try:
+            return self._macros.expand(tokens, at, self._out)
+        except MacroError as error:
+            self._error(codes.MACRO, str(error), tokens[at])
+            self._out.append((BROKEN, text, start, end))
+            if isinstance(error, EndlessExpansion):
+                self._macros.clear()
+            return at + 1
+
+    def _bad_token(self, token: Token) -> None:
+        kind, text, start, end = token
+        if kind == OPEN:
+            what, hint = ("string", 'close it with "; a line break is written \\n')
+            if text.startswith("/*"):
+                what, hint = ("comment", "close it with */")
+            self._reporter.error(codes.UNTERMINATED, f"this {what} never ends", start, start + 1, hint)
+            self._out.append((BROKEN_LINE, text, start, end))
+        else:
+            self._error(codes.CHARACTER, f"unexpected character {text!r}", token)
+            self._out.append((BROKEN, text, start, end))
+
+    def _error(self, code: str, message: str, token: Token, hint: str | None = None) -> None:
+        self._reporter.error(code, message, token[2], token[3], hint)
+
+
+def read_source(path: Path) -> str:
+    """The text of a program file; raises OSError or UnicodeDecodeError."""
+    return path.read_text(encoding="utf-8-sig")
+
+
+def describe(error: OSError | UnicodeDecodeError) -> str:
+    """Why a file can't be read, for a user."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8 text (byte {error.start})"
+    return (error.strerror or str(error)).lower()

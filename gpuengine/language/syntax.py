@@ -1,0 +1,272 @@
+"""The surface syntax tree, as written: one dataclass for each construct.
+
+`start` and `end` are positions in the `SourceMap`.  Nodes are shared (several heads share a body) and
+never changed once built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+
+@dataclass_transform(eq_default=False)
+def node(cls: type[T]) -> type[T]:
+    """A dataclass without generated comparison and repr: nodes are many, and importing them must be quick."""
+    return dataclass(slots=True, eq=False, repr=False, match_args=False)(cls)
+
+
+# Names and declarations
+
+
+@node
+class Name:
+    """A possibly qualified name ``a.b.R``."""
+
+    text: str
+    start: int
+    end: int
+
+
+@node
+class Attribute:
+    name: Name
+    type: Name
+
+
+@node
+class RelationDecl:
+    names: list[Name]
+    attributes: list[Attribute]
+    tags: list[Name]
+    start: int
+    end: int
+
+
+@node
+class SubtypeDecl:
+    name: Name
+    parent: Name
+
+
+@node
+class UnionDecl:
+    """A union, or an alias if it has one member."""
+
+    name: Name
+    members: list[Name]
+
+
+@node
+class RecordDecl:
+    name: Name
+    fields: list[Attribute]
+
+
+@node
+class BranchDecl:
+    name: Name
+    fields: list[Attribute]
+
+
+@node
+class AdtDecl:
+    name: Name
+    branches: list[BranchDecl]
+
+
+TypeDecl = SubtypeDecl | UnionDecl | RecordDecl | AdtDecl
+
+
+@node
+class DirectiveDecl:
+    kind: str
+    relations: list[Name]
+    params: dict[str, str]
+    start: int
+    end: int
+
+
+@node
+class Pragma:
+    key: str
+    value: str
+    start: int
+    end: int
+
+
+@node
+class ComponentType:
+    name: Name
+    params: list[Name]
+
+
+@node
+class Component:
+    type: ComponentType
+    bases: list[ComponentType]
+    items: list[Item]
+
+
+@node
+class Instance:
+    name: Name
+    type: ComponentType
+
+
+@node
+class Override:
+    name: Name
+
+
+# Arguments
+
+
+@node
+class Var:
+    name: str
+    start: int
+    end: int
+
+
+@node
+class Wild:
+    start: int
+    end: int
+
+
+@node
+class Int:
+    """An integer literal; `suffix` is ``"u"``, ``"x"`` for hex or binary (never a float), or empty."""
+
+    value: int
+    suffix: str
+    start: int
+    end: int
+
+
+@node
+class Float:
+    value: float
+    start: int
+    end: int
+
+
+@node
+class Str:
+    value: str
+    start: int
+    end: int
+
+
+@node
+class Nil:
+    start: int
+    end: int
+
+
+@node
+class Call:
+    """An intrinsic functor; `op` as in `program.Functor`."""
+
+    op: str
+    args: list[Arg]
+    start: int
+    end: int
+
+
+@node
+class Record:
+    args: list[Arg]
+    start: int
+    end: int
+
+
+@node
+class BranchValue:
+    branch: Name
+    args: list[Arg]
+    start: int
+    end: int
+
+
+@node
+class Cast:
+    arg: Arg
+    type: Name
+    start: int
+    end: int
+
+
+@node
+class Agg:
+    op: str
+    target: Arg | None
+    body: Term
+    start: int
+    end: int
+
+
+Arg = Var | Wild | Int | Float | Str | Nil | Call | Record | BranchValue | Cast | Agg
+
+
+# Bodies
+
+
+@node
+class Atom:
+    name: Name
+    args: list[Arg]
+    start: int
+    end: int
+
+
+@node
+class Compare:
+    op: str
+    left: Arg
+    right: Arg
+    start: int
+    end: int
+
+
+@node
+class Bool:
+    value: bool
+    start: int
+    end: int
+
+
+@node
+class Not:
+    term: Term
+    start: int
+    end: int
+
+
+@node
+class Conj:
+    terms: list[Term]
+
+
+@node
+class Disj:
+    terms: list[Term]
+
+
+Term = Atom | Compare | Bool | Not | Conj | Disj
+
+
+@node
+class Clause:
+    """``heads :- body.``; a fact has no body."""
+
+    heads: list[Atom]
+    body: Term | None
+    start: int
+    end: int
+
+
+Item = RelationDecl | TypeDecl | DirectiveDecl | Pragma | Component | Instance | Override | Clause
