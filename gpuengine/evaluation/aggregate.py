@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 
 from gpuengine.evaluation.compute import Bindings
 from gpuengine.evaluation.database import Database
-from gpuengine.language.program import NUMBER, Aggregate, Variable, term_variables
-from gpuengine.planning.order import order_body
+from gpuengine.language.program import NUMBER, Aggregate, Literal, Variable, term_variables
 from gpuengine.terms.aggregates import identity, reduce
 from gpuengine.terms.functors import evaluate
 
 _GROUP = Variable("@group", NUMBER)
 
+CollectBody = Callable[[tuple[Literal, ...], Bindings, tuple[Variable, ...]], Iterator[Bindings]]
+"""Evaluates a body for given bindings and yields the wanted variables, in the order of the given rows."""
 
-def apply_aggregate(literal: Aggregate, bindings: Bindings, database: Database) -> None:
+
+def apply_aggregate(literal: Aggregate, bindings: Bindings, database: Database, collect: CollectBody) -> None:
     """Bind the aggregate's result; rows for which it does not hold are dropped."""
     groups, group_of_row = _groups(literal.outer, bindings)
-    found, ids = _reduce_groups(literal, groups, database)
+    found, ids = _reduce_groups(literal, groups, database, collect)
     default = identity(literal.op, literal.result.type, database.dictionary)
     results = np.full(groups.rows, default or 0, np.uint32)
     results[found] = ids
@@ -38,25 +42,29 @@ def _groups(outer: tuple[Variable, ...], bindings: Bindings) -> tuple[Bindings, 
     """The distinct bindings of `outer`, numbered, and the number of each row's."""
     if not outer:
         return Bindings({_GROUP: np.zeros(1, np.uint32)}, 1), np.zeros(bindings.rows, np.int64)
-    columns = np.stack([bindings.columns[variable] for variable in outer], axis=1)
-    distinct, inverse = np.unique(columns, axis=0, return_inverse=True)
-    grouped = {variable: np.ascontiguousarray(distinct[:, j]) for j, variable in enumerate(outer)}
-    grouped[_GROUP] = np.arange(len(distinct), dtype=np.uint32)
-    return Bindings(grouped, len(distinct)), inverse.reshape(-1)
+    columns = [bindings.columns[variable] for variable in outer]
+    order = np.lexsort(columns)
+    starts = np.ones(bindings.rows, np.bool_)
+    starts[1:] = False
+    for column in columns:
+        ordered = column[order]
+        starts[1:] |= ordered[1:] != ordered[:-1]
+    group_of_row = np.empty(bindings.rows, np.int64)
+    group_of_row[order] = np.cumsum(starts) - 1
+    first = order[starts]
+    grouped = {variable: column[first] for variable, column in zip(outer, columns, strict=True)}
+    grouped[_GROUP] = np.arange(len(first), dtype=np.uint32)
+    return Bindings(grouped, len(first)), group_of_row
 
 
-def _reduce_groups(literal: Aggregate, groups: Bindings, database: Database) -> tuple[np.ndarray, np.ndarray]:
+def _reduce_groups(
+    literal: Aggregate, groups: Bindings, database: Database, collect: CollectBody
+) -> tuple[np.ndarray, np.ndarray]:
     """The groups whose body has bindings, and the aggregate's id for each of them."""
-    from gpuengine.evaluation.body import compile_body
-
     target = () if literal.target is None else tuple(sorted(term_variables(literal.target), key=str))
-    given = tuple(groups.columns)
-    plan = order_body(literal.body, database, given=frozenset(given))
-    kept = (_GROUP, *target)
-    body = compile_body(literal.body, plan, database, sink=kept, stop=np.zeros(1, np.int64), given=given)
     numbers: list[np.ndarray] = []
     targets: list[np.ndarray] = []
-    for chunk in body.collect(*body.feed(groups)):
+    for chunk in collect(literal.body, groups, (_GROUP, *target)):
         numbers.append(chunk.columns[_GROUP])
         if literal.target is not None:
             targets.append(evaluate(literal.target, chunk.columns, chunk.rows, database.dictionary))

@@ -30,6 +30,7 @@ from gpuengine.language.program import (
     Variable,
     literal_variables,
 )
+from gpuengine.planning.order import order_body
 from gpuengine.planning.plan import Access, BodyPlan, Step
 from gpuengine.schemes.table import Table
 
@@ -121,7 +122,7 @@ class BodyProgram:
             for literal in stage.literals:
                 if not bindings.rows:
                     break
-                _apply(literal, bindings, self.database)
+                _apply(literal, bindings, self.database, stage.program.stop)
             self.database.refresh_values()
             if bindings.rows:
                 span = _load(self.stages[number + 1], bindings)
@@ -145,9 +146,10 @@ def compile_body(
     With `given` the body is driven by bindings of those variables (see `BodyProgram.feed`). `distinct`
     promises that the head's rows come out once each and are not in its table yet.
     """
-    database.refresh_values()
     compiler = _Compiler(body, plan, database, sink, stop, old, growing, distinct)
-    return compiler.compile(given)
+    program = compiler.compile(given)
+    database.refresh_values()
+    return program
 
 
 class _Compiler:
@@ -296,9 +298,18 @@ def _load(stage: Stage, bindings: Bindings) -> tuple[int, int]:
     return 0, bindings.rows
 
 
-def _apply(literal: Literal, bindings: Bindings, database: Database) -> None:
+def _apply(literal: Literal, bindings: Bindings, database: Database, stop: np.ndarray) -> None:
     if isinstance(literal, Comparison):
         apply_comparison(literal, bindings, database.dictionary)
-    else:
-        assert isinstance(literal, Aggregate)
-        apply_aggregate(literal, bindings, database)
+        return
+    assert isinstance(literal, Aggregate)
+
+    def collect(
+        body: tuple[Literal, ...], given: Bindings, wanted: tuple[Variable, ...]
+    ) -> Iterator[Bindings]:
+        names = tuple(given.columns)
+        plan = order_body(body, database, given=frozenset(names))
+        program = compile_body(body, plan, database, sink=wanted, stop=stop, given=names)
+        yield from program.collect(*program.feed(given))
+
+    apply_aggregate(literal, bindings, database, collect)

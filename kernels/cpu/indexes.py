@@ -96,7 +96,10 @@ class RowIndex:
         return int(np.count_nonzero(self._slots[SLOT_LENGTH::SLOT_WORDS]))
 
     def build(self, exact: bool) -> None:
-        """Index the rows up to the delta's end, from nothing; `exact` leaves no spare room."""
+        """Index the rows up to the delta's end, from nothing.
+
+        `exact` leaves no spare room and knows no delta: all its rows are OLD.
+        """
         start, end = self.rows.delta
         self._exact = exact
         old = end if exact else start
@@ -107,7 +110,9 @@ class RowIndex:
         self._reserve_payload(used if exact else used + max(16, (end - start) * 2))
         rowindex.fill_blocks(self.header, self.rows.header, 0, old)
         self._indexed = old
-        if not exact:
+        if exact:
+            self.header[INDEX_ROUND] += 1
+        else:
             self._begin_round(start, end)
 
     def ensure(self) -> bool:

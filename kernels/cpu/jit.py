@@ -25,7 +25,8 @@ import tempfile
 import threading
 import time
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -214,14 +215,53 @@ def _compile(wanted: Kernel) -> int:
         numba.types.CPointer(scalars[p[:-1]]) if p.endswith("*") else scalars[p] for p in wanted._pointers
     ]
     signature: Any = scalars[wanted.result](*args)
-    options = _compiler_options()
-    dispatcher = numba.njit(signature, nogil=True, **options)(_with_compiled_globals(wanted.function))
+    with _without_optimisation():
+        dispatcher = numba.njit(signature, nogil=True, **_compiler_options())(
+            _with_compiled_globals(wanted.function)
+        )
     overload = dispatcher.overloads[signature.args]
-    code = overload.library._get_compiled_object()
+    code = _optimised_object(overload.library._final_module.as_bitcode())
     symbol = overload.fndesc.llvm_func_name
     _store(wanted, symbol, code)
     compile_seconds[wanted.name] = time.perf_counter() - started
     return _link(code, symbol)
+
+
+@contextmanager
+def _without_optimisation() -> Iterator[None]:
+    """Have numba only translate: it would optimise every device function again in each of its callers."""
+    import numba
+
+    config: Any = numba.config
+    level = config.OPT
+    config.OPT = type(level)(0)
+    try:
+        yield
+    finally:
+        config.OPT = level
+
+
+def _optimised_object(bitcode: bytes) -> bytes:
+    """Machine code of a whole kernel, optimised once.
+
+    Loops are not vectorised: branches and random reads gain nothing from it.
+    """
+    from llvmlite import binding
+
+    _engine()
+    module = binding.parse_bitcode(bitcode)
+    machine = binding.Target.from_default_triple().create_target_machine(
+        cpu=binding.get_host_cpu_name(),
+        features=binding.get_host_cpu_features().flatten(),
+        opt=3,
+        codemodel="jitdefault",
+    )
+    tuning = binding.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization = tuning.slp_vectorization = False
+    builder = binding.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    code: bytes = machine.emit_object(module)
+    return code
 
 
 def _compiler_options() -> dict[str, Any]:

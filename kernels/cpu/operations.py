@@ -28,7 +28,6 @@ from gpuengine.kernels.cpu.code import (
     INSERT,
     LESS,
     LESS_EQUAL,
-    NOT_EQUAL,
     OLD,
     PROBE,
 )
@@ -161,13 +160,11 @@ def compare(code, at, registers):
     representation = code[at + 3]
     left = registers[code[at + 4]]
     right = registers[code[at + 5]]
-    table = as_i8(code[at + 6])[0] if representation != BY_ID else np.int64(0)
+    if representation == BY_ID:
+        return compare_values(comparison, left, right)
+    table = as_i8(code[at + 6])[0]
     if representation == BY_FLOAT:
         return compare_values(comparison, as_f8(table)[left], as_f8(table)[right])
-    if comparison == EQUAL:
-        return left == right
-    if comparison == NOT_EQUAL:
-        return left != right
     left = number_of(table, left)
     right = number_of(table, right)
     if representation == BY_UNSIGNED:

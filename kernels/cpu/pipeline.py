@@ -62,13 +62,14 @@ from gpuengine.kernels.cpu.tail import (
 def run_row(code, state, state_address, out, tail, start_op):
     """Run one driver row from `start_op` (0 to begin, else the operation to step next, as -3 - op).
 
-    Returns DONE, or FULL with STATE_RESUME telling where to go on.
+    Returns DONE, FULL with STATE_RESUME telling where to go on, or STOPPED.
     """
     operations = code[CODE_OPERATIONS]
     registers = offset_i8(state_address, state[STATE_REGISTERS])
     iterations_address = state_address + 8 * state[STATE_ITERATION]
     iterations = as_i8(iterations_address)
     scratch = offset_i8(state_address, state[STATE_SCRATCH])
+    stop = as_i8(state[STATE_STOP])
     op = start_op
     advance = False
     if start_op < 0:
@@ -93,10 +94,13 @@ def run_row(code, state, state_address, out, tail, start_op):
                 op = code[at + 1]
                 advance = True
             continue
-        if not advance and not enter(code, at, op, iterations_address, registers):
-            op = code[at + 1]
-            advance = True
-            continue
+        if not advance:
+            if stop[0] != 0:
+                return STOPPED
+            if not enter(code, at, op, iterations_address, registers):
+                op = code[at + 1]
+                advance = True
+                continue
         if op == tail:
             iteration = offset_i8(iterations_address, 3 * op)
             before = iteration[0]
@@ -139,21 +143,23 @@ def run_range(code, state, state_address, out):
     if state[STATE_RESUME] != NO_RESUME:
         op = state[STATE_RESUME]
         state[STATE_RESUME] = NO_RESUME
-        if op >= 0 and run_row(code, state, state_address, out, tail, -3 - op) == FULL:
-            return FULL
+        if op >= 0:
+            status = run_row(code, state, state_address, out, tail, -3 - op)
+            if status != DONE:
+                return status
         state[STATE_ROW] += 1
     while state[STATE_ROW] < state[STATE_END]:
         if stop[0] != 0:
             return STOPPED
-        if load_driver(code, state[STATE_ROW], registers) and (
-            run_row(code, state, state_address, out, tail, 0) == FULL
-        ):
-            return FULL
+        if load_driver(code, state[STATE_ROW], registers):
+            status = run_row(code, state, state_address, out, tail, 0)
+            if status != DONE:
+                return status
         state[STATE_ROW] += 1
     return DONE
 
 
 @kernel("i8(i8*, i8*, i8, i8*)")
 def run(code, state, state_address, out):
-    """Run a pipeline over its driver's rows; see the module's text. Returns DONE, FULL or STOPPED."""
+    """Run a pipeline over its driver's rows into the rows header `out`: DONE, FULL or STOPPED."""
     return run_range(code, state, state_address, out)
