@@ -28,6 +28,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -137,18 +138,26 @@ def cache_directory() -> Path:
 @cache
 def _cache_folder() -> Path:
     """The folder of this exact compiler, processor and kernel source."""
-    from importlib.metadata import version
-
+    import llvmlite
     from llvmlite import binding
 
     digest = hashlib.sha256()
-    for part in (version("numba"), version("llvmlite"), binding.get_host_cpu_name(), platform.machine()):
+    for part in (llvmlite.__version__, binding.get_host_cpu_name(), platform.machine()):
         digest.update(part.encode() + b"\0")
+    digest.update(_numba_version())
     digest.update(binding.get_host_cpu_features().flatten().encode())
     here = Path(__file__).parent
     for source in sorted([*here.glob("*.py"), *here.parent.glob("*.py")]):
         digest.update(source.read_bytes())
     return cache_directory() / "kernels" / digest.hexdigest()[:24]
+
+
+def _numba_version() -> bytes:
+    """The file that tells numba's version; `importlib.metadata` would take longer than a small program."""
+    spec = find_spec("numba")
+    if spec is None or spec.origin is None:
+        return b""
+    return Path(spec.origin).with_name("_version.py").read_bytes()
 
 
 @cache
