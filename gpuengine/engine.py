@@ -118,7 +118,7 @@ class Engine:
             self.dictionary.encode(attribute.type.space, table.column(j))
             for j, attribute in enumerate(declared.attributes)
         ]
-        self._facts[relation].insert(columns, table.num_rows)
+        self._own_facts(relation).insert(columns, table.num_rows)
         return int(table.num_rows)
 
     @property
@@ -192,6 +192,15 @@ class Engine:
         if any(rule.body for rule in self.program.rules):
             raise GpuEngineError("nothing is materialised yet: call materialise() first")
         return self._facts
+
+    def _own_facts(self, relation: str) -> Table:
+        """The loaded facts, to add to: a copy if the last materialisation reads the same table."""
+        facts = self._facts[relation]
+        if self._result is not None and self._result.tables[relation] is facts:
+            facts = Table(relation, facts.arity)
+            facts.insert(self._facts[relation].rows.columns(), len(self._facts[relation]))
+            self._facts[relation] = facts
+        return facts
 
     def _relation(self, name: str) -> Relation:
         if name not in self.program.relations:
