@@ -25,7 +25,7 @@ from gpuengine.language.program import Attribute, Constant, Program, Relation, V
 from gpuengine.planning.order import order_body
 from gpuengine.planning.passes import rewrite
 from gpuengine.planning.plan import Plan
-from gpuengine.planning.strata import make_plan
+from gpuengine.planning.strata import body_relations, make_plan
 from gpuengine.relation import RelationView
 from gpuengine.schemes.table import Table, distinct_rows
 from gpuengine.terms.dictionary import Dictionary
@@ -74,6 +74,7 @@ class Engine:
         self._facts = {name: Table(name, r.arity) for name, r in self.program.relations.items()}
         self._load_program_facts()
         self._result: Database | None = None
+        self._left_out: frozenset[str] = frozenset()
 
     @property
     def relations(self) -> Mapping[str, Relation]:
@@ -106,6 +107,7 @@ class Engine:
                 relation=relation,
                 on_error=on_error,
                 threads=self.threads,
+                check=self.dictionary.bad_values,
             )
             table = facts.table
             if facts.skipped:
@@ -113,7 +115,8 @@ class Engine:
                 skipped.rows += facts.skipped
                 skipped.first_errors += facts.first_errors
         else:
-            table = from_tabular(data, declared.attributes, relation=relation)
+            check = self.dictionary.bad_values
+            table = from_tabular(data, declared.attributes, relation=relation, check=check)
         columns = [
             self.dictionary.encode(attribute.type.space, table.column(j))
             for j, attribute in enumerate(declared.attributes)
@@ -156,12 +159,14 @@ class Engine:
         )
         _run_interruptibly(fixpoint, watch)
         self._result = database
+        self._left_out = frozenset(rule.head.relation for rule in plan.dropped if rule.body)
         self.progress = progress
         return self
 
     def __getitem__(self, relation: str) -> RelationView:
         """The facts of a relation: of the last materialisation, or as loaded if it has no rules."""
         declared = self._relation(relation)
+        self._require({relation})
         return RelationView(relation, declared.attributes, self._tables()[relation], self.dictionary)
 
     def query(self, text: str) -> RelationView:
@@ -171,6 +176,7 @@ class Engine:
         without variables has one row of no columns if it holds, none if not.
         """
         rule = parse_query(text, self.program)
+        self._require(body_relations(rule.body))
         database = Database(self.program, self.dictionary)
         database.tables.update(self._tables())
         variables = tuple(arg for arg in rule.head.args if isinstance(arg, Variable))
@@ -192,6 +198,14 @@ class Engine:
         if any(rule.body for rule in self.program.rules):
             raise GpuEngineError("nothing is materialised yet: call materialise() first")
         return self._facts
+
+    def _require(self, relations: set[str]) -> None:
+        missing = sorted(relations & self._left_out)
+        if missing:
+            raise GpuEngineError(
+                f"{missing[0]} was left out of the last materialisation: it was not among `wanted`\n"
+                "  hint: call materialise() without `wanted`, or add it there"
+            )
 
     def _own_facts(self, relation: str) -> Table:
         """The loaded facts, to add to: a copy if the last materialisation reads the same table."""

@@ -213,16 +213,46 @@ def contains_rows(header, rows, start, end, values, found):
     return count
 
 
-@kernel("i8(u8*, i8, u8*, i8)")
-def rehash(old, old_capacity, new, new_capacity):
-    """Move the keys of one hash table to a larger, zeroed one. Both are walked in order of the hash."""
-    for i in range(old_capacity):
-        stored = old[i]
+@device
+def put_hashed(table, capacity, stored):
+    """Store a key that is not in the table; for one thread."""
+    place = place_of(mix(stored), capacity)
+    while table[place] != np.uint64(0):
+        place = place + 1 if place + 1 < capacity else 0
+    table[place] = stored
+
+
+@kernel("i8(u8*, i8, i8, i8)")
+def can_spread(table, old_capacity, new_capacity, head):
+    """Would every key from slot `head` on move up when the table grows to `new_capacity`? 1 or 0."""
+    for i in range(head, old_capacity):
+        if table[i] != np.uint64(0) and place_of(mix(table[i]), new_capacity) <= i:
+            return 0
+    return 1
+
+
+@kernel("i8(u8*, i8, i8, u8*, i8)")
+def spread(table, old_capacity, new_capacity, scratch, head):
+    """Grow a hash table in place, given `can_spread`; the memory behind `old_capacity` needs no zeroing.
+
+    Places are monotone in the hash, so walking backwards each key moves up into room that is already
+    free. The first `head` slots, where probing may have displaced keys by more than they move, wait
+    in `scratch`.
+    """
+    for i in range(old_capacity, new_capacity):
+        table[i] = np.uint64(0)
+    for i in range(head):
+        scratch[i] = table[i]
+        table[i] = np.uint64(0)
+    for k in range(old_capacity - head):
+        i = old_capacity - 1 - k
+        stored = table[i]
         if stored != np.uint64(0):
-            place = place_of(mix(stored), new_capacity)
-            while new[place] != np.uint64(0):
-                place = place + 1 if place + 1 < new_capacity else 0
-            new[place] = stored
+            table[i] = np.uint64(0)
+            put_hashed(table, new_capacity, stored)
+    for i in range(head):
+        if scratch[i] != np.uint64(0):
+            put_hashed(table, new_capacity, scratch[i])
     return 0
 
 

@@ -18,11 +18,15 @@ from gpuengine.kernels.cpu.layout import (
 _libc = ctypes.CDLL(None)
 _libc.realloc.restype = ctypes.c_void_p
 _libc.realloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.calloc.restype = ctypes.c_void_p
+_libc.calloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
 _libc.free.argtypes = [ctypes.c_void_p]
 
 
 class Memory:
     """A block of memory that grows without copying where the system can move its pages.
+
+    Fresh pages cost more to get than most of what is done with them: growing keeps those in use.
 
     Arrays from `view` are valid until the next `resize`.
     """
@@ -37,6 +41,17 @@ class Memory:
         """Grow or shrink; the new part is not initialised."""
         address = _libc.realloc(self.address or None, max(nbytes, 8))
         if not address:
+            raise MemoryError(f"can't allocate {nbytes:,} bytes")
+        self.address = address
+        self.nbytes = nbytes
+
+    def resize_zeroed(self, nbytes: int) -> None:
+        """Replace the block by one of zeros, whose pages take no room until they are written."""
+        if self.address:
+            _libc.free(self.address)
+        address = _libc.calloc(max(nbytes, 8), 1)
+        if not address:
+            self.address = 0
             raise MemoryError(f"can't allocate {nbytes:,} bytes")
         self.address = address
         self.nbytes = nbytes

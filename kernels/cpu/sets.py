@@ -17,13 +17,14 @@ from gpuengine.kernels.cpu.layout import (
     SET_KIND,
     WIDE,
 )
-from gpuengine.kernels.cpu.rows import Rows
+from gpuengine.kernels.cpu.rows import Memory, Rows
 
 SMALL_BITMAP_BYTES = 1 << 22
 FULL_EXTENT = 1 << 32
 UNLIMITED = 1 << 62
 _PACKED_LIMIT = 1 << 63
 _DOUBLING_LIMIT = 1 << 22
+_SPREAD_HEAD = 1 << 16
 
 Bounds = Sequence[tuple[int, int]]
 """For each column the least id and one past the greatest."""
@@ -38,7 +39,7 @@ class KeySet:
     memory of a hash table; 12 to 18 bytes a row in a hash table; more only for rows wider than 64 bits.
     """
 
-    __slots__ = ("_bounds", "_capacity", "_data", "_requested", "arity", "header")
+    __slots__ = ("_bounds", "_capacity", "_memory", "_requested", "arity", "header")
 
     def __init__(self, arity: int, bounds: Bounds, capacity: int = 0) -> None:
         self.arity = arity
@@ -47,7 +48,7 @@ class KeySet:
         self._bounds = list(bounds)
         self._capacity = 0
         self._requested = 0
-        self._data = np.zeros(1, np.uint64)
+        self._memory = Memory()
         self._allocate(max(capacity, 16))
 
     @property
@@ -60,7 +61,7 @@ class KeySet:
 
     @property
     def nbytes(self) -> int:
-        return int(self._data.nbytes)
+        return self._memory.nbytes
 
     @property
     def capacity(self) -> int:
@@ -72,11 +73,8 @@ class KeySet:
         if capacity > self._capacity:
             growth = self._capacity if self._capacity < _DOUBLING_LIMIT else self._capacity >> 1
             capacity = max(capacity, self._capacity + growth)
-            kind, old = self.kind, self._data
-            self._allocate(capacity)
-            if kind == self.kind == HASHED:
-                keyset.rehash(old, len(old), self._data, len(self._data))
-            else:
+            if not self._spread(capacity):
+                self._allocate(capacity)
                 self._refill(rows)
 
     def widen(self, bounds: Bounds, rows: Rows) -> None:
@@ -105,6 +103,30 @@ class KeySet:
         keyset.contains_rows(self.header, rows.header, start, end, scratch, found)
         return found.view(np.bool_)
 
+    def _spread(self, capacity: int) -> bool:
+        """Grow a hash table in place; False if it should become a bitmap, or if its keys cluster too much."""
+        slots, old_slots = _table_size(capacity), int(self.header[SET_CAPACITY])
+        if self.kind != HASHED or self._bitmap_words() * 8 <= 16 * slots:
+            return False
+        head = min(old_slots, _SPREAD_HEAD)
+        old = self._memory.view(np.uint64, old_slots)
+        if not keyset.can_spread(old, old_slots, slots, head):
+            return False
+        self._memory.resize(8 * slots)
+        scratch = np.empty(head, np.uint64)
+        keyset.spread(self._memory.address, old_slots, slots, scratch, head)
+        self.header[SET_DATA] = self._memory.address
+        self.header[SET_CAPACITY] = slots
+        self._capacity = self._requested = capacity
+        return True
+
+    def _bitmap_words(self) -> int:
+        """The size of a bitmap over the bounds."""
+        product = 1
+        for low, high in self._bounds:
+            product *= max(high - low, 1)
+        return product // 64 + 1
+
     def _refill(self, rows: Rows) -> None:
         if rows.count:
             self.insert(rows, 0, rows.count)
@@ -115,10 +137,9 @@ class KeySet:
         product = 1
         for extent in extents:
             product *= extent
-        slots = _table_size(capacity)
-        bitmap_bytes = product // 8 + 8
-        if bitmap_bytes <= max(SMALL_BITMAP_BYTES, 16 * slots):
-            self._use(BITMAP, product // 64 + 1, 1, self._bounds, extents)
+        slots, words = _table_size(capacity), self._bitmap_words()
+        if 8 * words <= max(SMALL_BITMAP_BYTES, 16 * slots):
+            self._use(BITMAP, words, 1, self._bounds, extents)
             self._capacity = UNLIMITED
         elif self.arity <= 2 or product < _PACKED_LIMIT:
             bounds, packed = self._bounds, extents
@@ -131,9 +152,10 @@ class KeySet:
             self._capacity = capacity
 
     def _use(self, kind: int, capacity: int, width: int, bounds: Bounds, extents: Sequence[int]) -> None:
-        self._data = np.zeros(capacity * width, np.uint64)
+        self._memory = Memory()
+        self._memory.resize_zeroed(8 * capacity * width)
         self.header[SET_KIND] = kind
-        self.header[SET_DATA] = self._data.ctypes.data
+        self.header[SET_DATA] = self._memory.address
         self.header[SET_CAPACITY] = capacity
         stride = 1
         for j in reversed(range(self.arity)):

@@ -1,0 +1,213 @@
+"""KeySet: insert, contains, reserve and widen, in each of its representations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gpuengine.kernels.cpu.layout import BITMAP, HASHED, WIDE
+from tests.kernels.backends import (
+    CPU,
+    ID_END,
+    Backend,
+    Bounds,
+    Row,
+    bounds_of,
+    columns_of,
+    make_rows,
+    on_every_backend,
+)
+
+#: The ids of an example, and the bounds that force a representation for some arities.
+SMALL = ((0, 1, 2, 3), (0, 4))
+SHIFTED = ((1000, 1001, 1007), (1000, 1008))
+MIDDLE = ((0, 1, 77, 2**20 - 1), (0, 2**20))
+EXTREME = ((0, 1, 2**24 - 1, 2**24, 2**24 + 1, 2**31, 2**32 - 2), (0, ID_END))
+
+
+@pytest.mark.parametrize(
+    ("arity", "pool", "kind"),
+    [
+        (0, SMALL, BITMAP),
+        (1, SMALL, BITMAP),
+        (4, SMALL, BITMAP),
+        (3, SHIFTED, BITMAP),
+        (1, MIDDLE, BITMAP),
+        (1, EXTREME, HASHED),
+        (2, MIDDLE, HASHED),
+        (2, EXTREME, HASHED),
+        (3, MIDDLE, HASHED),
+        (3, EXTREME, WIDE),
+        (4, MIDDLE, WIDE),
+        (9, EXTREME, WIDE),
+    ],
+)
+def test_the_bounds_choose_the_representation(
+    arity: int, pool: tuple[Any, tuple[int, int]], kind: int
+) -> None:
+    assert CPU.keyset(arity, [pool[1]] * arity).kind == kind
+
+
+@dataclass
+class Case:
+    arity: int
+    bounds: Bounds
+    batches: list[list[Row]]
+    strangers: list[Row]
+
+
+@st.composite
+def cases(draw: Any) -> Case:
+    arity = draw(st.integers(0, 5))
+    ids, bounds = draw(st.sampled_from([SMALL, SHIFTED, MIDDLE, EXTREME]))
+    skewed = draw(st.booleans())
+    one = st.just(ids[0]) | st.sampled_from(ids) if skewed else st.sampled_from(ids)
+    row = st.tuples(*[one] * arity)
+    batches = draw(st.lists(st.lists(row, max_size=60), min_size=1, max_size=4))
+    # Rows to ask for, also outside of the bounds.
+    anything = st.tuples(*[st.sampled_from([*ids, 0, 4, 999, 1008, 2**20, 2**32 - 2])] * arity)
+    return Case(arity, [bounds] * arity, batches, draw(st.lists(anything, max_size=10)))
+
+
+@on_every_backend
+@given(cases())
+@example(Case(2, [(0, 4)] * 2, [[]], [(0, 0)]))
+@example(Case(2, [(0, ID_END)] * 2, [[(2**32 - 2, 2**32 - 2)] * 3], [(0, 0), (2**32 - 2, 0)]))
+@example(Case(3, [(0, ID_END)] * 3, [[(0, 0, 0)] * 3], [(0, 0, 1)]))
+def test_insert_tells_the_first_of_equal_rows_and_contains_knows_them(backend: Backend, case: Case) -> None:
+    known: set[Row] = set()
+    stored = backend.rows(case.arity)
+    keyset = backend.keyset(case.arity, case.bounds)
+    for batch in case.batches:
+        rows = make_rows(backend, batch, case.arity)
+        keyset.reserve(stored.count + len(batch), stored)
+        new = keyset.insert(rows, 0, len(batch))
+        assert new.tolist() == [row not in known and row not in batch[:i] for i, row in enumerate(batch)]
+        fresh = [row for row, is_new in zip(batch, new, strict=True) if is_new]
+        stored.append(columns_of(fresh, case.arity), len(fresh))
+        known.update(batch)
+    asked = make_rows(backend, [*case.strangers, *known], case.arity)
+    found = keyset.contains(asked, 0, asked.count)
+    assert found.tolist() == [row in known for row in [*case.strangers, *known]]
+
+
+@on_every_backend
+def test_only_the_rows_asked_for_are_inserted_and_looked_up(backend: Backend) -> None:
+    rows = make_rows(backend, [(i,) for i in range(10)], 1)
+    keyset = backend.keyset(1, [(0, 10)])
+    assert keyset.insert(rows, 3, 6).tolist() == [True] * 3
+    assert keyset.contains(rows, 2, 7).tolist() == [False, True, True, True, False]
+    assert keyset.insert(rows, 4, 4).tolist() == []
+    assert keyset.contains(rows, 0, 10).tolist() == [3 <= i < 6 for i in range(10)]
+
+
+@pytest.mark.parametrize("pool", [SMALL, MIDDLE, EXTREME])
+@pytest.mark.parametrize("arity", [1, 2, 3, 4])
+@on_every_backend
+def test_reserve_one_by_one_keeps_everything(backend: Backend, arity: int, pool: tuple[Any, Any]) -> None:
+    """Tiny capacities: each row is the last for which there is room."""
+    ids = np.array(pool[0])
+    rng = np.random.default_rng(arity)
+    rows = make_rows(
+        backend, [tuple(row) for row in ids[rng.integers(0, len(ids), (300, arity))].tolist()], arity
+    )
+    stored = backend.rows(arity)
+    keyset = backend.keyset(arity, [pool[1]] * arity, 1)
+    new = []
+    for i in range(300):
+        keyset.reserve(stored.count + 1, stored)
+        new += keyset.insert(rows, i, i + 1).tolist()
+        if new[-1]:
+            stored.append([rows.column(j)[i : i + 1] for j in range(arity)], 1)
+    distinct = {tuple(int(rows.column(j)[i]) for j in range(arity)) for i in range(300)}
+    assert sum(new) == len(distinct) == stored.count
+    assert keyset.contains(rows, 0, 300).all()
+    assert not keyset.insert(rows, 0, 300).any()
+
+
+@pytest.mark.parametrize("bounds", [[(0, ID_END)] * 2, [(0, ID_END)] * 3, [(0, 2**20)] * 3])
+def test_a_table_filled_exactly_to_its_capacity(bounds: Bounds) -> None:
+    arity = len(bounds)
+    keyset = CPU.keyset(arity, bounds, 5000)
+    assert keyset.capacity == 5000 and keyset.kind != BITMAP
+    rows = make_rows(CPU, [tuple((i * 7919 + j) % 2**20 for j in range(arity)) for i in range(5000)], arity)
+    assert keyset.insert(rows, 0, 5000).all()
+    assert keyset.contains(rows, 0, 5000).all()
+    keyset.reserve(5001, rows)
+    assert keyset.capacity >= 5001 and keyset.contains(rows, 0, 5000).all()
+    assert not keyset.insert(rows, 0, 5000).any()
+
+
+WIDENINGS = [
+    pytest.param([(5, 9)], [(0, 20)], id="bitmap to bitmap, both ends"),
+    pytest.param([(5, 9)] * 2, [(0, 2**20)] * 2, id="bitmap to hashed"),
+    pytest.param([(5, 9)] * 3, [(0, 2**20)] * 3, id="bitmap to packed"),
+    pytest.param([(5, 9)] * 3, [(0, ID_END)] * 3, id="bitmap to wide"),
+    pytest.param([(5, 2**20)] * 3, [(0, 2**20 + 5)] * 3, id="packed to packed"),
+    pytest.param([(5, 2**20)] * 3, [(0, ID_END)] * 3, id="packed to wide"),
+    pytest.param([(5, 2**20)] * 2, [(0, ID_END)] * 2, id="hashed to hashed"),
+    pytest.param([(5, ID_END)] * 4, [(0, ID_END)] * 4, id="wide to wide"),
+    pytest.param([(5, 9)] * 2, [(6, 8)] * 2, id="narrower bounds change nothing"),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), WIDENINGS)
+@on_every_backend
+def test_widen_keeps_the_rows_and_admits_more(backend: Backend, before: Bounds, after: Bounds) -> None:
+    arity = len(before)
+    held = sorted(
+        {
+            tuple(min(low + (i * (j + 3)) % 4, high - 1) for j, (low, high) in enumerate(before))
+            for i in range(9)
+        }
+    )
+    rows = make_rows(backend, held, arity)
+    keyset = backend.keyset(arity, before)
+    assert keyset.insert(rows, 0, rows.count).all()
+    keyset.widen(after, rows)
+    merged = [(min(a[0], b[0]), max(a[1], b[1])) for a, b in zip(before, after, strict=True)]
+    corners = sorted({tuple(low for low, _ in merged), tuple(high - 1 for _, high in merged)} - set(held))
+    more = make_rows(backend, corners, arity)
+    assert keyset.contains(rows, 0, rows.count).all()
+    assert not keyset.contains(more, 0, more.count).any()
+    keyset.reserve(rows.count + more.count, rows)
+    assert keyset.insert(more, 0, more.count).all()
+    assert not keyset.insert(rows, 0, rows.count).any()
+
+
+@on_every_backend
+@given(st.data())
+def test_any_sequence_of_growth_and_widening_is_a_set(backend: Backend, data: st.DataObject) -> None:
+    """The ids and the size grow together, as when rules compute new values."""
+    arity = data.draw(st.integers(1, 4))
+    stored = backend.rows(arity)
+    keyset = backend.keyset(arity, [(0, 0)] * arity)
+    known: set[Row] = set()
+    high = 2
+    for _ in range(data.draw(st.integers(1, 5))):
+        high = min(high * data.draw(st.sampled_from([1, 3, 1 << 9])), ID_END - 1)
+        batch = data.draw(st.lists(st.tuples(*[st.integers(0, high) | st.just(high)] * arity), max_size=20))
+        keyset.widen([(0, high + 1)] * arity, stored)
+        keyset.reserve(stored.count + len(batch), stored)
+        rows = make_rows(backend, batch, arity)
+        new = keyset.insert(rows, 0, len(batch)).tolist()
+        assert new == [row not in known and row not in batch[:i] for i, row in enumerate(batch)]
+        fresh = [row for row, is_new in zip(batch, new, strict=True) if is_new]
+        stored.append(columns_of(fresh, arity), len(fresh))
+        known.update(batch)
+    assert keyset.contains(stored, 0, stored.count).all()
+
+
+def test_memory_follows_the_rows_not_the_bounds() -> None:
+    rng = np.random.default_rng(1)
+    rows = CPU.rows(2)
+    columns = [rng.integers(0, 2**32 - 2, 20_000).astype(np.uint32) for _ in range(2)]
+    rows.append(columns, 20_000)
+    keyset = CPU.keyset(2, bounds_of([(0, 0), (2**32 - 2, 2**32 - 2)], 2), 20_000)
+    keyset.insert(rows, 0, 20_000)
+    assert keyset.nbytes <= 18 * 20_000 + 1024

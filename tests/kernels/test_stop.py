@@ -1,0 +1,78 @@
+"""The stop flag ends a run early, and a run that was not stopped does not see it."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from gpuengine.kernels.contract import (
+    Collect,
+    Comparator,
+    Compare,
+    Domain,
+    Driver,
+    IndexProbe,
+    Insert,
+    Operation,
+    Pipeline,
+    Probe,
+    Representation,
+    Scan,
+    Status,
+    write,
+)
+from gpuengine.kernels.cpu.indexes import RowIndex
+from gpuengine.kernels.cpu.program import Program
+from gpuengine.kernels.cpu.rows import Rows
+from gpuengine.kernels.cpu.sets import KeySet
+
+COUNT = 1 << 17
+
+
+@pytest.fixture(scope="module")
+def numbers() -> Rows:
+    rows = Rows(2)
+    rows.append([np.zeros(COUNT, np.uint32), np.arange(COUNT, dtype=np.uint32)], COUNT)
+    rows.settle()
+    return rows
+
+
+def pipelines(rows: Rows) -> dict[str, Pipeline]:
+    """Each has 2**34 bindings and keeps none of them."""
+    index = RowIndex(rows, (0,), [(0, 1), (0, COUNT)])
+    index.build(exact=True)
+    everything = KeySet(2, [(0, 1), (0, COUNT)], COUNT)
+    everything.insert(rows, 0, COUNT)
+    probe = Probe((IndexProbe(index, Domain.ALL, (0,), (write(2),)),))
+    never = Compare(Comparator.NOT_EQUAL, Representation.BY_ID, 0, 0)
+    scan = Scan(rows, Domain.ALL, (write(2), write(3)))
+    driver = Driver(rows, (write(0), write(1)))
+    operations: dict[str, tuple[Operation, ...]] = {"scan": (scan, never), "probe": (probe, never)}
+    found = {name: Pipeline(driver, steps, Collect((1,)), 4) for name, steps in operations.items()}
+    found["composition"] = Pipeline(driver, (probe,), Insert(everything, (0, 2)), 4)
+    return found
+
+
+@pytest.mark.parametrize("shape", ["scan", "probe", "composition"])
+def test_a_flag_set_by_another_thread_stops_the_run(numbers: Rows, shape: str) -> None:
+    stop = np.zeros(1, np.int64)
+    program = Program(pipelines(numbers)[shape], stop)
+    out = Rows(len(program.pipeline.sink.registers))
+    timer = threading.Timer(0.1, lambda: stop.__setitem__(0, 1))
+    timer.start()
+    started = time.perf_counter()
+    assert program.run(out, 0, COUNT) is Status.STOPPED
+    assert time.perf_counter() - started < 10
+    assert out.count == 0
+
+
+def test_a_flag_that_is_set_already_lets_nothing_through(numbers: Rows) -> None:
+    out = Rows(1)
+    pipeline = Pipeline(Driver(numbers, (write(0), write(1))), (), Collect((1,)), 2)
+    assert Program(pipeline, np.ones(1, np.int64)).run(out, 0, 10) is Status.STOPPED
+    assert out.count == 0
+    assert Program(pipeline).run(out, 0, 10) is Status.DONE
+    assert out.count == 10
