@@ -43,7 +43,8 @@ class Diagnostic:
     notes: tuple[str, ...] = ()
 
     def render(self) -> str:
-        width = max(1, (self.span.end_column - self.span.column) if self.span.end_line == self.span.line else 1)
+        on_one_line = self.span.end_line == self.span.line
+        width = max(1, self.span.end_column - self.span.column) if on_one_line else 1
         gutter = " " * len(str(self.span.line))
         pad = "".join("\t" if c == "\t" else " " for c in self.source_line[: self.span.column - 1])
         lines = [

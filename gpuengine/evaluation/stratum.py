@@ -9,7 +9,7 @@ from gpuengine.evaluation.bounds import flow_bounds
 from gpuengine.evaluation.context import Context
 from gpuengine.evaluation.small_rounds import Outcome, run_small_rounds
 from gpuengine.evaluation.variants import SMALL_DELTA, VariantRunner
-from gpuengine.language.program import Atom, Rule
+from gpuengine.language.program import Atom, Literal, Rule
 from gpuengine.planning.plan import Stratum, Variant
 from gpuengine.planning.split import Split, find_split
 from gpuengine.planning.strata import delta_variants, member_positions
@@ -141,17 +141,26 @@ class StratumEvaluation:
         )
 
     def _consider_splits(self) -> None:
-        """Split rules for which the sizes have come to say that it pays off."""
-        for rule in list(dict.fromkeys(variant.rule for variant in self.recursive)):
-            relations = {part.relation for part in rule.body if isinstance(part, Atom)} & self.members
-            facts = [len(self.database.tables[name]) for name in relations]
-            known = self._considered.get(rule, 0)
-            if min(facts) < _KNOWN_FACTS or sum(facts) < _RECONSIDER_GROWTH * known:
-                continue
-            self._considered[rule] = sum(facts)
-            split = find_split(rule, self.members, self.database.tables, self.database)
-            if split is not None:
-                self._apply(rule, split)
+        """Split rules for which the sizes have come to say that it pays off; what remains may split again."""
+        rules = list(dict.fromkeys(variant.rule for variant in self.recursive))
+        while rules:
+            rule = rules.pop()
+            if self._has_outgrown(rule):
+                split = find_split(rule, self.members, self.database.tables, self.database)
+                if split is not None:
+                    self._apply(rule, split)
+                    rules.append(split.outer)
+
+    def _has_outgrown(self, rule: Rule) -> bool:
+        """Are the rule's relations of this stratum large enough to tell, and much larger than last time?"""
+        relations = {part.relation for part in rule.body if isinstance(part, Atom)} & self.members
+        facts = [len(self.database.tables[name]) for name in relations if name not in self._added]
+        if not facts or min(facts) < _KNOWN_FACTS:
+            return False
+        if sum(facts) < _RECONSIDER_GROWTH * self._considered.get(rule, 0):
+            return False
+        self._considered[rule] = sum(facts)
+        return True
 
     def _apply(self, rule: Rule, split: Split) -> None:
         """Replace a rule by its split, with the new relation filled from the OLD facts of its atoms.
@@ -171,8 +180,13 @@ class StratumEvaluation:
         self.runner.rules += [split.inner, split.outer]
         flow_bounds(self.runner.rules, self.database)
         old = frozenset(member_positions(split.inner, self.members))
-        self.runner.run(Variant(split.inner, None, old))
+        if any(self._has_old(split.inner.body[position]) for position in old):
+            self.runner.run(Variant(split.inner, None, old))
         table.settle()
         self.recursive = [variant for variant in self.recursive if variant.rule != rule]
         self.recursive += delta_variants(split.inner, self.members)
         self.recursive += delta_variants(split.outer, self.members)
+
+    def _has_old(self, literal: Literal) -> bool:
+        assert isinstance(literal, Atom)
+        return self.database.tables[literal.relation].rows.delta[0] > 0

@@ -204,12 +204,14 @@ class _Expander:
         while (bound := where.parameter(name.text)) is not None:
             name, where = bound
         known: list[str] = []
-        outer: Scope | None = where
-        while outer is not None:
-            if name.text in outer.components:
-                return outer.components[name.text]
-            known += outer.components
-            outer = outer.outer
+        # A component given as a parameter may also be one that the using component declares.
+        for start in (where, scope):
+            outer: Scope | None = start
+            while outer is not None:
+                if name.text in outer.components:
+                    return outer.components[name.text]
+                known += outer.components
+                outer = outer.outer
         self._reporter.error(
             codes.UNKNOWN_COMPONENT,
             f"there is no component {name.text}",

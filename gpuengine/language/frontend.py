@@ -19,7 +19,7 @@ from gpuengine.language.lowering import LoweredRule, Lowering
 from gpuengine.language.normalise import Plain, TooManyDisjuncts, disjuncts
 from gpuengine.language.parser import Parser
 from gpuengine.language.preprocess import Preprocessor, describe, read_source
-from gpuengine.language.program import Program, Variable
+from gpuengine.language.program import Aggregate, Program, Variable
 from gpuengine.language.source import Buffer, SourceMap
 from gpuengine.language.stratification import bad_cycles
 from gpuengine.language.syntax import Item
@@ -132,6 +132,7 @@ def report_ungrounded(lowered: LoweredRule, reporter: Reporter) -> None:
     if not lowered.rule.body and not any(isinstance(arg, Variable) for arg in lowered.rule.head.args):
         return
     found = ungrounded(lowered.rule)
+    inside = {var for part in lowered.rule.body if isinstance(part, Aggregate) for var in part.outer}
     named = [variable for variable in found if variable.name in lowered.variables]
     for variable in named or found[:1]:
         start, end = lowered.variables.get(variable.name, (lowered.start, lowered.end))
@@ -142,8 +143,12 @@ def report_ungrounded(lowered: LoweredRule, reporter: Reporter) -> None:
             what,
             start,
             end,
-            "bind it in a positive atom of the body, or by an equation with bound values",
+            _WITNESS if variable in inside else _BIND,
         )
+
+
+_BIND = "bind it in a positive atom of the body, or by an equation with bound values"
+_WITNESS = "an aggregate does not bind it for the rest of the rule: bind it outside the aggregate too"
 
 
 def _report_cycles(rules: list[LoweredRule], reporter: Reporter) -> None:

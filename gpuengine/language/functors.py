@@ -36,7 +36,8 @@ _BITS = Uniform(INTEGRAL, 2, 2)
 _EXTREMUM = Uniform(ORDERED, 2, None)
 
 SIGNATURES: dict[str, Uniform | Fixed] = {
-    **dict.fromkeys(("+", "-", "*", "/", "^"), _ARITHMETIC),
+    "+": Uniform(ORDERED, 2, 2),  # of symbols it is cat
+    **dict.fromkeys(("-", "*", "/", "^"), _ARITHMETIC),
     **dict.fromkeys(("%", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor"), _BITS),
     "neg": Uniform(SIGNED, 1, 1),
     "bnot": Uniform(INTEGRAL, 1, 1),

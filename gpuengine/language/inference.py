@@ -130,6 +130,7 @@ class Inference:
         type_ = attribute.type
         cell = self._visit(arg, frame, wildcard=True)
         if type_ is UNKNOWN:
+            self._failed = True
             return
         if not cell.become(self._environment.roots[type_.space]):
             self._clash(arg, cell, type_.name, f" for {attribute.name}")
@@ -340,6 +341,7 @@ class Inference:
         self._fields(record, type_.name, fields)
         for arg, part, field in zip(record.args, parts, fields, strict=False):
             if field.type is UNKNOWN:
+                self._failed = True
                 continue
             if not part.become(self._environment.roots[field.type.space]):
                 self._clash(arg, part, field.type.name, f" for {field.name}")

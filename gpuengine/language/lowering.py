@@ -205,7 +205,9 @@ class Lowering:
 
     def _functor(self, call: Call, frame: Frame, out: list[Literal]) -> Functor:
         args = tuple(self._term(arg, frame, out) for arg in call.args)
-        return Functor(call.op, args, self._inference.type_of(call), self._sources.span(call.start, call.end))
+        type_ = self._inference.type_of(call)
+        op = "cat" if call.op == "+" and type_.kind is Kind.SYMBOL else call.op
+        return Functor(op, args, type_, self._sources.span(call.start, call.end))
 
     def _part(self, arg: Arg, frame: Frame, out: list[Literal]) -> Term:
         """A part of a record: a wildcard becomes a variable, so that the record can't be built of it."""

@@ -148,7 +148,7 @@ class Parser:
     def _recover(self, at: int) -> int:
         """Report the token at `at`, drop the item it is in, and return where to go on."""
         kind, _, start, _ = self._tokens[at]
-        if "." in self._complain(at) and kind != END and self._starts_line(at):
+        if self._complain(at) and kind != END and self._lacks_full_stop(at):
             self._tokens.insert(at, (".", ".", start, start))
             return at
         first, braces = self._drop_item(at)
@@ -157,13 +157,12 @@ class Parser:
             return self._skip_lines(at + 1 if first == start else at, braces)
         return self._skip_lines(at + 1, braces) if kind == BROKEN_LINE else self._skip(at, braces)
 
-    def _complain(self, at: int) -> list[str]:
-        """Report the token at `at`; returns what could stand there if it is just out of place."""
+    def _complain(self, at: int) -> bool:
+        """Report the token at `at`; is it a right one in the wrong place?"""
         if self._tokens[at][0] in (BROKEN, BROKEN_LINE) or self._unsupported(at):
-            return []
-        expected = self._expected()
-        self._report(at, expected)
-        return expected
+            return False
+        self._report(at, self._expected())
+        return True
 
     def _begin_list(self) -> bool:
         """Before the first item of a list, begin the list, so that only the item is lost."""
@@ -204,7 +203,7 @@ class Parser:
         first = at
         while tokens[at][0] != END:
             kind, text, _, end = tokens[at]
-            if at > first and len(text) > 1 and kind[0] == ".":
+            if len(text) > 1 and kind[0] == ".":
                 return at
             if kind == "}" and braces == 0:
                 return at if at > first else at + 1
@@ -239,21 +238,26 @@ class Parser:
         row = self._tables.actions[self._states[-1]]
         return [terminal for terminal in row if terminal != SEPARATOR and self._accepts(terminal)]
 
-    def _accepts(self, terminal: str) -> bool:
-        """Would `terminal` be shifted? A reduction may lead to a state that rejects it after all."""
+    def _accepts(self, *terminals: str) -> bool:
+        """Would these be shifted? A reduction may lead to a state that rejects a terminal after all."""
         tables = self._tables
         states = list(self._states)
-        while True:
-            action = tables.actions[states[-1]].get(terminal)
-            if action is None:
+        for terminal in terminals:
+            while (action := tables.actions[states[-1]].get(terminal, 0)) < 0:
+                origin, length, _, _ = tables.productions[-1 - action]
+                if length:
+                    del states[-length:]
+                states.append(tables.gotos[states[-1]][origin])
+            if action == 0:
                 ends = tables.ends.values() if terminal == END else _list_states()
                 return terminal in (END, SEPARATOR) and states[-1] in ends
-            if action > 0:
-                return True
-            origin, length, _, _ = tables.productions[-1 - action]
-            if length:
-                del states[-length:]
-            states.append(tables.gotos[states[-1]][origin])
+            states.append(action - 1)
+        return True
+
+    def _lacks_full_stop(self, at: int) -> bool:
+        """Is the token at `at` wrong only because the clause on the lines before it does not end?"""
+        at_break = self._tokens[at][0] == END or self._starts_line(at)
+        return at_break and self._accepts(".", SEPARATOR)
 
     def _unsupported(self, at: int) -> bool:
         """Report a construct of Soufflé that is known but not supported."""
@@ -282,7 +286,7 @@ class Parser:
 
     def _hint(self, at: int, expected: list[str]) -> str | None:
         kind, text, _, _ = self._tokens[at]
-        if "." in expected and (kind == END or self._starts_line(at)):
+        if self._lacks_full_stop(at):
             return "a fact or rule ends with '.': is it missing before this?"
         if text in self._tables.literals and text.isidentifier():
             if "IDENT" in expected:

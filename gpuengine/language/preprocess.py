@@ -119,6 +119,7 @@ class Preprocessor:
         if buffer.text[line_start : start - buffer.base].strip():
             if active:
                 self._error(codes.CHARACTER, "unexpected character '#'", (token[0], "#", start, start + 1))
+                self._out.append((BROKEN_LINE, "#", start, start + 1))
             return
         text = _COMMENT.sub(lambda match: match.group(1) or " ", re.sub(r"\\\r?\n", " ", text))
         match = _LINE.match(text)

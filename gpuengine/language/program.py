@@ -49,6 +49,8 @@ SYMBOL = Type("symbol", Kind.SYMBOL, "symbol")
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
+    """A named, typed column of a relation, or field of a record or branch."""
+
     name: str
     type: Type
 
@@ -63,6 +65,8 @@ class RecordType:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
+    """One alternative of an ADT."""
+
     name: str
     fields: tuple[Attribute, ...]
 
@@ -77,6 +81,8 @@ class AdtType:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
+    """A variable; within a rule a name means one variable of one type."""
+
     name: str
     type: Type
 
@@ -125,6 +131,8 @@ AtomArg = Variable | Constant | Wildcard
 
 @dataclass(frozen=True, slots=True)
 class Atom:
+    """``relation(args)``."""
+
     relation: str
     args: tuple[AtomArg, ...]
     span: Span = field(compare=False)
@@ -196,6 +204,8 @@ class Directive:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
+    """A declared relation; `qualifiers` are those of its declaration other than input and output."""
+
     name: str
     attributes: tuple[Attribute, ...]
     qualifiers: frozenset[str]

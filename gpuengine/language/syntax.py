@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 @dataclass_transform(eq_default=False)
 def node(cls: type[T]) -> type[T]:
-    """A dataclass without generated comparison and repr: nodes are many, and importing them must be quick."""
+    """A dataclass with as little generated as possible: importing so many of them must be quick."""
+    cls.__doc__ = cls.__doc__ or cls.__name__  # else its signature is rendered for the docstring
     return dataclass(slots=True, eq=False, repr=False, match_args=False)(cls)
 
 

@@ -102,6 +102,10 @@ def _stratum(stratum: StratumView, program: str) -> Iterator[str]:
         for variant in rule.variants:
             yield f"    {_when(variant)}: {variant.reason}"
             yield from _steps(variant.steps, "      ")
+        if rule.split is not None:
+            yield f"    a run may join {rule.split.joins} first and keep {rule.split.relation}:"
+            costs = f"{_rounded(rule.split.cost_before)} bindings become {_rounded(rule.split.cost_after)}"
+            yield f"      {costs} if the sizes are as estimated"
     if stratum.indexes:
         yield f"  indexes: {'; '.join(stratum.indexes)}"
 

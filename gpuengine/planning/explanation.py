@@ -9,6 +9,7 @@ from typing import Protocol
 from gpuengine.language.program import Aggregate, Atom, Constant, Literal, Negation, Program, Rule, Variable
 from gpuengine.planning.order import Statistics, order_body
 from gpuengine.planning.plan import Access, BodyPlan, Plan, Step, Stratum, Variant, describe
+from gpuengine.planning.split import find_split
 
 ASSUMED_INPUT = 100_000.0
 ASSUMED_DERIVED = 1_000_000.0
@@ -87,11 +88,22 @@ class VariantView:
 
 
 @dataclass(frozen=True, slots=True)
+class SplitView:
+    """Two atoms that a run may join first into a relation of their own; costs are expected bindings."""
+
+    relation: str
+    joins: str
+    cost_before: float
+    cost_after: float
+
+
+@dataclass(frozen=True, slots=True)
 class RuleView:
     text: str
     where: str
     head: str
     variants: tuple[VariantView, ...]
+    split: SplitView | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +193,15 @@ def _stratum(stratum: Stratum, program: Program, statistics: Statistics) -> Stra
     for variant in (*stratum.once, *stratum.recursive):
         rules[id(variant.rule)] = variant.rule
         variants.setdefault(id(variant.rule), []).append(_variant(variant, program, statistics))
+    recursive = {id(variant.rule) for variant in stratum.recursive}
     views = tuple(
-        RuleView(_one_line(rule.text), str(rule.span), rule.head.relation, tuple(variants[key]))
+        RuleView(
+            _one_line(rule.text),
+            str(rule.span),
+            rule.head.relation,
+            tuple(variants[key]),
+            _split(rule, stratum, program, statistics) if key in recursive else None,
+        )
         for key, rule in rules.items()
     )
     indexes = sorted({index for rule in views for variant in rule.variants for index in variant.indexes})
@@ -190,6 +209,14 @@ def _stratum(stratum: Stratum, program: Program, statistics: Statistics) -> Stra
     return StratumView(
         stratum.number + 1, stratum.relations, stratum.is_recursive, views, tuple(reads), tuple(indexes)
     )
+
+
+def _split(rule: Rule, stratum: Stratum, program: Program, statistics: Statistics) -> SplitView | None:
+    split = find_split(rule, frozenset(stratum.relations), program.relations, statistics)
+    if split is None:
+        return None
+    joins = ", ".join(describe(part) for part in split.inner.body)
+    return SplitView(describe(split.inner.head), joins, split.cost_before, split.cost_after)
 
 
 def _dependencies(body: Sequence[Literal], inside: str | None = None) -> Iterator[Dependency]:

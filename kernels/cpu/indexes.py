@@ -170,7 +170,8 @@ class RowIndex:
         if direct:
             self._set_slots(np.zeros(product * SLOT_WORDS, np.uint32), product)
         else:
-            self._set_slots(np.zeros(_FIRST_SLOTS * HASHED_WORDS, np.uint32), _FIRST_SLOTS)
+            first = max(_FIRST_SLOTS, count // 2)
+            self._set_slots(np.zeros(first * HASHED_WORDS, np.uint32), first)
 
     def _set_slots(self, slots: np.ndarray, capacity: int) -> None:
         self._slots = slots

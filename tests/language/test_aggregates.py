@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuengine.language import parse_program
 from gpuengine.language.program import FLOAT, NUMBER, Aggregate
-from tests.language.rendering import codes_of, errors, rules
+from tests.language.rendering import codes_of, diagnostics, errors, rules
 
 DECLARATIONS = """
 .decl a(x: number) .decl b(x: number) .decl e(x: number, y: number) .decl f(x: float) .decl g(x: float)
@@ -70,7 +70,9 @@ def test_types_of_results() -> None:
 
 
 def test_a_variable_bound_only_inside_is_not_bound_outside() -> None:
-    assert errors(DECLARATIONS + "a(y) :- 1 = count : { b(y) }.") == [("E0401", 3, 3)]
+    found = diagnostics(DECLARATIONS + "a(y) :- 1 = count : { b(y) }.")
+    assert [(error.code, error.span.column) for error in found] == [("E0401", 3)]
+    assert found[0].hint and "outside the aggregate" in found[0].hint
 
 
 def test_variables_of_the_body_must_be_bound_in_it() -> None:

@@ -174,6 +174,10 @@ def test_plain_integers_take_the_type_of_their_context() -> None:
     ]
 
 
+def test_plus_of_symbols_is_cat() -> None:
+    assert lowered('s(x + "b" + y) :- s(x), s(y).') == ["s(@1) :- @1 = cat(cat(x, 'b'), y), s(x), s(y)"]
+
+
 def test_names_may_hold_question_marks_and_underscores() -> None:
     assert rules(".decl _p(x: number)\n.decl q?(x: number)\n_p(?x) :- q?(?x), q?(_y).") == [
         "_p(?x) :- q?(?x), q?(_y)"

@@ -107,6 +107,26 @@ def test_a_component_as_a_parameter() -> None:
     assert rules(text) == ["a.q(x) :- a.k.p(x)", "a.k.p(1) :- in(1)", "b.p(2) :- in(2)"]
 
 
+def test_a_parameter_may_name_a_component_of_the_user() -> None:
+    text = """
+    .decl in(x: number)
+    .comp Top<C> { .comp One { .decl p(x: number) p(1) :- in(1). } .init select = C }
+    .init t = Top<One>
+    """
+    assert rules(text) == ["t.select.p(1) :- in(1)"]
+
+
+def test_parameters_of_the_same_name_at_each_level() -> None:
+    text = """
+    .decl in(x: number)
+    .comp A { .decl x(s: number) x(1) :- in(1). }
+    .comp Top<Z> { .comp Foo<Z> : Bar<Z> { } .comp Bar<Q> { .init X = Q .output X.x() } .init foo = Foo<Z> }
+    .init top = Top<A>
+    """
+    assert rules(text) == ["top.foo.X.x(1) :- in(1)"]
+    assert [found.relation for found in parse_program(text).directives] == ["top.foo.X.x"]
+
+
 def test_wrong_components() -> None:
     assert codes_of(".init a = Nowhere") == ["E0201"]
     assert codes_of(".comp A : Nowhere { }\n.init a = A") == ["E0201"]
