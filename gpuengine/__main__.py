@@ -1,6 +1,6 @@
 """`python -m gpuengine` is the command line."""
 
-from gpuengine.cli import main
+from gpuengine.cli import entry
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    entry()

@@ -1,0 +1,59 @@
+# make demo, make test, make bench: each sets up what it needs in .venv first.
+
+PY ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+OUT := out
+BENCH ?= generated
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+help: ## what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@test -n "$(PY)" || { echo "no Python found: install Python 3.11, or call make PY=/path/to/python"; exit 1; }
+	@"$(PY)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "$(PY) is too old: install Python 3.11, or call make PY=/path/to/python"; exit 1; }
+	"$(PY)" -m venv $(VENV)
+
+# One stamp for each set of dependencies; a second call has nothing to do.
+$(VENV)/installed-core: pyproject.toml | $(BIN)/python
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/installed-test: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[test,bench]'
+	@touch $@ $(VENV)/installed-core
+
+$(VENV)/installed-bench: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[bench]'
+	@touch $@ $(VENV)/installed-core
+
+DEMO = $(BIN)/gpuengine run examples/road-graph/reach.dl -F examples/road-graph/facts -D $(OUT)/road-graph \
+	--backend cpu --stats
+
+demo: $(VENV)/installed-core ## materialise a real road graph; prints relations, sizes, times
+	@echo "First run: kernels that are not in the cache yet are compiled, once for this machine."
+	@$(DEMO)
+	@echo "Second run: every kernel comes from the cache."
+	@$(DEMO)
+	@echo "The facts are in $(OUT)/road-graph. Next: $(BIN)/gpuengine plan examples/road-graph/reach.dl"
+
+lint: $(VENV)/installed-test ## style, types, and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint ## lint, and the whole test suite
+	$(BIN)/python -m pytest -n 2
+
+bench: $(VENV)/installed-bench ## compare with the peers found on this machine
+	$(BIN)/python -m bench run $(BENCH)
+
+clean: ## remove everything that was made here
+	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	  .import_linter_cache
+	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,204 @@
+"""What can be typed: commands, options, and their checks."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gpuengine import __version__
+
+Command = Callable[[argparse.Namespace], int]
+
+_EXIT_CODES = "exit codes: 0 done, 1 error in program, data or evaluation, 2 usage, 130 interrupted"
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments, with the function that runs the command as `command`. Exits with 2 on bad usage."""
+    parser = argparse.ArgumentParser(
+        prog="gpuengine", description="Datalog materialisation on columnar arrays.", epilog=_EXIT_CODES
+    )
+    parser.add_argument("--version", action="version", version=f"gpuengine {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="name")
+    _add_run(commands)
+    _add_plan(commands)
+    _add_query(commands)
+    _add_doctor(commands)
+    return parser.parse_args(argv)
+
+
+def _lazily(name: str) -> Command:
+    """The function `name` of the module of the same name, imported when it is called."""
+
+    def command(arguments: argparse.Namespace) -> int:
+        module = importlib.import_module(f"gpuengine.cli.{name}")
+        return int(getattr(module, name)(arguments))
+
+    return command
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, description: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=summary, description=description, epilog=_EXIT_CODES)
+    parser.set_defaults(command=_lazily(name))
+    return parser
+
+
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    run = _command(
+        commands,
+        "run",
+        "evaluate a program and write its outputs",
+        "Evaluate a Datalog program: read its .input relations, derive what its .output and .printsize "
+        "relations need, and write them. -F, -D, -I, -M, -j and -w mean what they mean to Soufflé.",
+    )
+    _add_program(run)
+    run.add_argument(
+        "-D",
+        "--output-dir",
+        type=_output_directory,
+        default=Path(),
+        metavar="DIR",
+        help="where output files go (default: .); made if missing; - prints to standard output",
+    )
+    _add_engine(run)
+    run.add_argument("-w", "--no-warn", action="store_true", help="no warnings")
+    run.add_argument(
+        "--stats", action="store_true", help="seconds, sizes and what each rule cost, on standard error"
+    )
+    run.add_argument("--json", action="store_true", help="one JSON object on standard output instead of text")
+    run.add_argument(
+        "--quiet", "--no-progress", action="store_true", help="no progress line, also on a terminal"
+    )
+
+
+def _add_plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    plan = _command(
+        commands,
+        "plan",
+        "show how a program would be evaluated",
+        "Show strata, delta rules, join orders and indexes, and why. Nothing is evaluated. With -F the facts "
+        "are loaded and the estimates come from them; without, default sizes are assumed.",
+    )
+    _add_program(plan, facts_default=None)
+    form = plan.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="the plan as one JSON object")
+    form.add_argument("--svg", metavar="FILE", help="draw the plan; - is standard output")
+
+
+def _add_query(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    query = _command(
+        commands,
+        "query",
+        "answer a query over a program and its facts",
+        "Evaluate what the query needs and print its answers: one column for each variable, tab-separated "
+        "under a header. A query without variables prints true or false.",
+    )
+    _add_program(query)
+    query.add_argument("query", metavar="QUERY", help="such as 'path(1, x), !edge(1, x)'")
+    _add_engine(query)
+    query.add_argument("--limit", type=_positive, metavar="N", help="print at most N answers")
+    query.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    query.set_defaults(quiet=False, no_warn=False)
+
+
+def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    doctor = _command(
+        commands,
+        "doctor",
+        "what works on this machine, and what to install",
+        "Check Python, processor, memory, libraries, kernel cache, GPU, Java and Spark. Ends with 0 unless "
+        "the engine itself can't work.",
+    )
+    doctor.add_argument("--json", action="store_true", help="one JSON object instead of text")
+
+
+def _add_program(parser: argparse.ArgumentParser, facts_default: Path | None = Path()) -> None:
+    parser.add_argument("program", type=Path, metavar="PROGRAM.dl", help="the program")
+    parser.add_argument(
+        "-F",
+        "--fact-dir",
+        type=Path,
+        default=facts_default,
+        metavar="DIR",
+        help="where the fact files are" + (" (default: .)" if facts_default is not None else ""),
+    )
+    parser.add_argument(
+        "-I",
+        "--include-dir",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="where included programs are looked for; can be given several times",
+    )
+    parser.add_argument(
+        "-M",
+        "--macro",
+        type=_macros,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="define macros, separated by spaces; can be given several times",
+    )
+    parser.add_argument(
+        "--on-error",
+        choices=("fail", "skip"),
+        default="fail",
+        help="what to do with a bad row of a fact file (default: fail); skip leaves it out and counts it",
+    )
+
+
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-j",
+        "--jobs",
+        type=_jobs,
+        default=None,
+        metavar="N",
+        help="threads; auto (the default) is all processors this process may use",
+    )
+    parser.add_argument(
+        "--backend", choices=("auto", "cpu", "cuda"), default="auto", help="where kernels run (default: auto)"
+    )
+    parser.add_argument(
+        "--memory",
+        type=_memory,
+        metavar="SIZE",
+        help="memory budget, as 8GB or 512MB (default: 80%% of what is free)",
+    )
+
+
+def _output_directory(text: str) -> Path | None:
+    """None is standard output."""
+    return None if text == "-" else Path(text)
+
+
+def _jobs(text: str) -> int | None:
+    return None if text == "auto" else _positive(text)
+
+
+def _positive(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
+
+
+def _macros(text: str) -> dict[str, str]:
+    """``A=1 B`` as Soufflé's -M takes it: separated by spaces; a name alone means 1."""
+    macros = {}
+    for part in text.split():
+        name, equals, value = part.partition("=")
+        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+            raise argparse.ArgumentTypeError(f"{part!r} is not NAME=VALUE")
+        macros[name] = value if equals else "1"
+    return macros
+
+
+def _memory(text: str) -> str:
+    if not re.fullmatch(r"\s*\d+(\.\d+)?\s*[KMGT]?(I?B)?\s*", text.upper()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write it like 8GB or 512MB")
+    return text

@@ -1,0 +1,94 @@
+"""One line on a terminal that says what is going on; nothing anywhere else."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from gpuengine.cli.clock import rss
+
+if TYPE_CHECKING:
+    from gpuengine.evaluation.progress import Progress
+
+_LEAST_SECONDS_BETWEEN = 0.08
+
+
+class LiveLine:
+    """Rewrites the last line of standard error. Off, every method does nothing."""
+
+    def __init__(self, on: bool) -> None:
+        self.on = on
+        self._shown = False
+        self._last_facts = (time.perf_counter(), 0)
+        self._rate = 0.0
+        self._drawn = 0.0
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        if self.on:
+            width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+            sys.stderr.write(f"\r\x1b[K{text[: width - 1]}")
+            sys.stderr.flush()
+            self._shown = True
+            self._drawn = time.perf_counter()
+
+    def clear(self) -> None:
+        """Remove the line, so that something else can be printed."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._shown = False
+
+    def evaluating(self, progress: Progress) -> None:
+        """Show how far an evaluation is."""
+        if not self.on:
+            return
+        self._measure(progress.facts)
+        relations = ", ".join(progress.relations[:3]) + (", …" if len(progress.relations) > 3 else "")
+        parts = [
+            f"stratum {progress.stratum}/{progress.strata}",
+            relations,
+            f"round {progress.round_in_stratum:,}",
+            f"{count(progress.facts)} facts",
+            f"{count(int(self._rate))}/s",
+            size(rss()),
+            f"{progress.seconds:.1f} s",
+        ]
+        self.show("  ".join(part for part in parts if part))
+
+    def writing(self, relation: str, rows: int, total: int) -> None:
+        """Show how much of a relation is written."""
+        if self.on and (time.perf_counter() - self._drawn > _LEAST_SECONDS_BETWEEN or not rows):
+            self.show(f"writing {relation}  {count(rows)} of {count(total)} rows")
+
+    def _measure(self, facts: int) -> None:
+        """Facts a second since the last look, smoothed."""
+        now = time.perf_counter()
+        then, before = self._last_facts
+        if now > then:
+            self._rate += 0.5 * (max(facts - before, 0) / (now - then) - self._rate)
+        self._last_facts = (now, facts)
+
+
+def live_line(quiet: bool) -> LiveLine:
+    """A line that is on if standard error is a terminal and quiet was not asked for."""
+    return LiveLine(not quiet and sys.stderr.isatty())
+
+
+def count(number: int) -> str:
+    """``1,234`` or ``12.3 M``."""
+    for unit, scale in (("G", 10**9), ("M", 10**6)):
+        if number >= 10 * scale:
+            return f"{number / scale:,.1f} {unit}"
+    return f"{number:,}"
+
+
+def size(number: float) -> str:
+    """``412 MB``, in units of 1024."""
+    for unit in ("B", "KB", "MB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}"
+        number /= 1024
+    return f"{number:.1f} GB"

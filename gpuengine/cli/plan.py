@@ -1,0 +1,54 @@
+"""``gpuengine plan``: show how a program would be evaluated, without evaluating it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from gpuengine.cli.live import live_line
+from gpuengine.cli.run import wanted_relations
+from gpuengine.cli.sources import load, locate, needed_inputs, open_engine
+from gpuengine.errors import DataError
+from gpuengine.planning.explanation import Explanation, explain_plan
+
+
+def plan(arguments: argparse.Namespace) -> int:
+    """Print the plan as text or JSON, or draw it."""
+    explanation = _explanation(arguments)
+    if arguments.json:
+        print(json.dumps(asdict(explanation), ensure_ascii=False, indent=1))
+    elif arguments.svg is not None:
+        from gpuengine.planning.svg import draw
+
+        _write(arguments.svg, draw(explanation))
+    else:
+        from gpuengine.planning.explain import explain
+
+        sys.stdout.write(explain(explanation))
+    return 0
+
+
+def _explanation(arguments: argparse.Namespace) -> Explanation:
+    arguments.no_warn = False
+    engine = open_engine(arguments)
+    wanted = wanted_relations(engine)
+    loaded = None
+    if arguments.fact_dir is not None:
+        line = live_line(quiet=False)
+        load(engine, locate(needed_inputs(engine, wanted), arguments.fact_dir), arguments, line)
+        line.clear()
+        loaded = engine.loaded
+    return explain_plan(str(arguments.program), engine.plan(wanted), loaded)
+
+
+def _write(target: str, text: str) -> None:
+    if target == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(target).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"can't write {target}: {error.strerror or error}") from error

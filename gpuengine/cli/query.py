@@ -1,0 +1,59 @@
+"""``gpuengine query``: evaluate what a query needs, and print its answers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gpuengine.cli.live import live_line
+from gpuengine.cli.sources import load, locate, needed_inputs, open_engine
+
+if TYPE_CHECKING:
+    from gpuengine.relation import RelationView
+
+
+def query(arguments: argparse.Namespace) -> int:
+    """Print the answers as tab-separated text under a header, or as JSON."""
+    from gpuengine.language import parse_query
+    from gpuengine.planning.strata import body_relations
+
+    engine = open_engine(arguments)
+    wanted = sorted(body_relations(parse_query(arguments.query, engine.program).body))
+    sources = locate(needed_inputs(engine, wanted), arguments.fact_dir)
+    line = live_line(arguments.quiet)
+    try:
+        load(engine, sources, arguments, line)
+        engine.materialise(wanted=wanted, watch=line.evaluating if line.on else None)
+    finally:
+        line.clear()
+    answers = engine.query(arguments.query)
+    if arguments.json:
+        rows = list(islice(answers, arguments.limit))
+        print(
+            json.dumps({"columns": answers.columns, "rows": rows, "count": len(answers)}, ensure_ascii=False)
+        )
+    else:
+        _print_text(answers, arguments.limit)
+    return 0
+
+
+def _print_text(answers: RelationView, limit: int | None) -> None:
+    if not answers.columns:
+        print("true" if len(answers) else "false")
+        return
+    from gpuengine.io.format import RowFormatter
+    from gpuengine.io.options import text_dialect
+
+    formatter = RowFormatter(answers.attributes, text_dialect({"headers": "true"}))
+    sys.stdout.buffer.write(formatter.header())
+    for batch in answers.batches():
+        shown = batch if limit is None else batch.slice(0, limit)
+        sys.stdout.buffer.write(formatter.rows(shown))
+        if limit is not None:
+            limit -= shown.num_rows
+            if not limit:
+                break
+    sys.stdout.buffer.flush()

@@ -1,0 +1,146 @@
+"""What a run did: as JSON, as tables, or as one line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuengine.cli.clock import Clock, peak_rss
+from gpuengine.cli.live import count, size
+
+if TYPE_CHECKING:
+    from gpuengine.engine import Engine
+    from gpuengine.evaluation.progress import RuleStatistics
+
+_PLAIN_WIDTH = 140
+_SLOWEST_RULES = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The numbers of one run; `seconds` has a key for each phase and ``total``."""
+
+    program: str
+    relations: Mapping[str, int]
+    skipped_rows: Mapping[str, int]
+    seconds: Mapping[str, float]
+    rounds: int
+    facts: int
+    peak_rss_bytes: int
+    threads: int
+    backend: str
+    compiled_kernels: Mapping[str, float]
+    rules: tuple[RuleStatistics, ...]
+
+    @classmethod
+    def of(
+        cls, program: Path, engine: Engine, sizes: Mapping[str, int], skipped: Mapping[str, int], clock: Clock
+    ) -> Report:
+        """The report of an engine that has just materialised."""
+        from gpuengine.kernels.cpu.jit import compile_seconds
+
+        progress = engine.progress
+        assert progress is not None
+        return cls(
+            str(program),
+            sizes,
+            skipped,
+            {**clock.seconds, "total": clock.total},
+            progress.rounds,
+            progress.facts,
+            peak_rss(),
+            engine.threads,
+            engine.backend,
+            dict(compile_seconds),
+            tuple(sorted(progress.rules.values(), key=lambda rule: -rule.seconds)),
+        )
+
+    def to_json(self, *, with_rules: bool) -> str:
+        import json
+
+        content: dict[str, Any] = asdict(self)
+        content["rules"] = [asdict(rule) for rule in self.rules]
+        if not with_rules:
+            del content["rules"]
+        return json.dumps(content, ensure_ascii=False)
+
+
+def print_summary(report: Report) -> None:
+    """One line for someone who watched."""
+    shown = ", ".join(f"{name} {count(rows)}" for name, rows in list(report.relations.items())[:4])
+    more = len(report.relations) - 4
+    rest = f" and {more} more" if more > 0 else ""
+    print(
+        f"{shown}{rest}  ({report.seconds['total']:.2f} s, evaluation {report.seconds['evaluate']:.2f} s, "
+        f"{size(report.peak_rss_bytes)})",
+        file=sys.stderr,
+    )
+
+
+def print_tables(report: Report) -> None:
+    """Relations, seconds and rules, on standard error."""
+    from rich.console import Console
+
+    terminal = sys.stderr.isatty()
+    console = Console(stderr=True, highlight=False, width=None if terminal else _PLAIN_WIDTH)
+    console.print(_relations_table(report))
+    console.print(_seconds_table(report))
+    if report.rules:
+        console.print(_rules_table(report))
+
+
+def _relations_table(report: Report) -> Any:
+    table = _table("relation", "facts")
+    for name, rows in report.relations.items():
+        skipped = report.skipped_rows.get(name)
+        table.add_row(name, f"{rows:,}" + (f" ({skipped:,} bad rows skipped)" if skipped else ""))
+    return table
+
+
+def _seconds_table(report: Report) -> Any:
+    table = _table("run", "")
+    for phase, seconds in report.seconds.items():
+        table.add_row(f"{phase} (s)", f"{seconds:.3f}")
+    table.add_row("rounds", f"{report.rounds:,}")
+    table.add_row("facts", f"{report.facts:,}")
+    table.add_row("peak memory", size(report.peak_rss_bytes))
+    table.add_row("threads", f"{report.threads} ({report.backend})")
+    kernels = report.compiled_kernels
+    compiled = (
+        f"{len(kernels)} in {sum(kernels.values()):.1f} s, now cached" if kernels else "none, all cached"
+    )
+    table.add_row("kernels compiled", compiled)
+    return table
+
+
+def _rules_table(report: Report) -> Any:
+    from rich.text import Text
+
+    table = _table("seconds", "candidates", "derived", "evaluations")
+    table.add_column("rule, slowest first", overflow="fold")
+    for rule in report.rules[:_SLOWEST_RULES]:
+        numbers = [
+            f"{rule.seconds:.3f}",
+            f"{rule.candidates:,}",
+            f"{rule.derived:,}",
+            f"{rule.evaluations:,}",
+        ]
+        table.add_row(*numbers, Text(" ".join(rule.text.split())))
+    hidden = len(report.rules) - _SLOWEST_RULES
+    if hidden > 0:
+        table.caption = f"{hidden} faster rules not shown; --json has all"
+    return table
+
+
+def _table(*headers: str) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, header in enumerate(headers):
+        numeric = header in ("facts", "seconds", "candidates", "derived", "evaluations") or number > 0
+        table.add_column(header, justify="right" if numeric else "left", no_wrap=True)
+    return table

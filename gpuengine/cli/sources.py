@@ -1,0 +1,114 @@
+"""From the arguments to an engine with its facts: what `run`, `plan` and `query` begin with."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuengine.cli.live import LiveLine, count, size
+from gpuengine.errors import GpuEngineError
+from gpuengine.io import find_facts
+
+if TYPE_CHECKING:
+    from gpuengine.engine import Engine
+    from gpuengine.language.program import Directive
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An ``.input`` and the file, directory or glob that it reads."""
+
+    directive: Directive
+    path: Path
+
+
+def open_engine(arguments: argparse.Namespace) -> Engine:
+    """The engine of the program that the arguments name; no facts are loaded yet."""
+    check_program(arguments.program)
+    from gpuengine.engine import Engine
+
+    return Engine(
+        arguments.program,
+        threads=getattr(arguments, "jobs", None),
+        memory=getattr(arguments, "memory", None),
+        backend=getattr(arguments, "backend", "auto"),
+        include_dirs=arguments.include_dir,
+        macros={name: value for group in arguments.macro for name, value in group.items()},
+    )
+
+
+def check_program(path: Path) -> None:
+    """Raise if the program is no file, with the name that was probably meant."""
+    if path.is_dir():
+        programs = sorted(p.name for p in path.glob("*.dl"))
+        hint = f"\n  hint: it has {', '.join(programs[:5])}" if programs else ""
+        raise GpuEngineError(f"{path} is a directory, not a program{hint}")
+    if not path.exists():
+        folder = path.parent
+        names = [p.name for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []
+        near = difflib.get_close_matches(path.name, names, 1)
+        hint = f"\n  hint: did you mean {folder / near[0]}?" if near else ""
+        raise GpuEngineError(f"there is no program {path}{hint}")
+
+
+def needed_inputs(engine: Engine, wanted: Iterable[str] | None) -> list[Directive]:
+    """The ``.input`` directives of the relations that `wanted` depends on (None: all of them).
+
+    As in Soufflé, what no output needs is not read.
+    """
+    inputs = [d for d in engine.program.directives if d.kind == "input"]
+    if wanted is None:
+        return inputs
+    from gpuengine.planning.strata import body_relations
+
+    needed = set(wanted)
+    for stratum in engine.plan(needed).strata:
+        for variant in (*stratum.once, *stratum.recursive):
+            needed |= {variant.rule.head.relation} | body_relations(variant.rule.body)
+    return [d for d in inputs if d.relation in needed]
+
+
+def locate(inputs: Iterable[Directive], fact_dir: Path) -> list[Source]:
+    """Where each input is read from; raises if a file is missing."""
+    return [Source(d, find_facts(d.relation, d.params, fact_dir)) for d in inputs]
+
+
+def load(
+    engine: Engine, sources: list[Source], arguments: argparse.Namespace, line: LiveLine
+) -> dict[str, int]:
+    """Load every source; returns how many bad rows each relation lost with ``--on-error skip``."""
+    lost: dict[str, int] = {}
+    rows = 0
+    for number, source in enumerate(sources, 1):
+        relation = source.directive.relation
+        what = f"{relation} from {_described(source.path)}"
+        line.show(f"loading {number}/{len(sources)}  {what}  {count(rows)} rows so far")
+        rows += engine.load(
+            relation, source.path, params=source.directive.params, on_error=arguments.on_error
+        )
+        skipped = engine.skipped.get(relation)
+        if skipped is not None and skipped.rows > lost.get(relation, 0):
+            if not arguments.no_warn:
+                _warn(line, source, skipped.rows - lost.get(relation, 0), skipped.first_errors)
+            lost[relation] = skipped.rows
+    return lost
+
+
+def _warn(line: LiveLine, source: Source, rows: int, messages: list[str]) -> None:
+    line.clear()
+    plural = "s" if rows != 1 else ""
+    print(f"warning: {source.path}: skipped {rows} bad row{plural}", file=sys.stderr)
+    for message in messages:
+        print(f"  {message}", file=sys.stderr)
+
+
+def _described(path: Path) -> str:
+    try:
+        return f"{path} ({size(path.stat().st_size)})" if path.is_file() else str(path)
+    except OSError:
+        return str(path)

@@ -1,0 +1,227 @@
+"""Looks at the machine: what works, what is missing, and what to install. It never guesses."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from gpuengine import __version__
+from gpuengine.errors import GpuEngineError
+
+_FEATURES = ("sse4_2", "avx", "avx2", "fma", "bmi2", "avx512f", "neon", "asimd", "sve")
+_SELF_TEST = """
+.decl edge(x: number, y: number)
+.decl path(x: number, y: number)
+edge(1, 2). edge(2, 3). edge(3, 1).
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`status` is ``ok``, ``missing`` (optional, absent) or ``failed``; `advice` says what to do.
+
+    The engine can't work if a `needed` finding is not ``ok``.
+    """
+
+    group: str
+    name: str
+    status: str
+    value: str
+    advice: str = ""
+    needed: bool = False
+
+
+def examine() -> Iterator[Finding]:
+    """Every finding, one after the other as it is made."""
+    yield from _python()
+    yield from _processor()
+    yield from _libraries()
+    yield from _kernels()
+    yield from _gpu()
+    yield from _spark()
+
+
+def works(findings: list[Finding]) -> bool:
+    """Can the engine itself work here?"""
+    return all(finding.status == "ok" for finding in findings if finding.needed)
+
+
+def _python() -> Iterator[Finding]:
+    group = "Python"
+    supported = sys.version_info >= (3, 11)
+    advice = "" if supported else "install Python 3.11 or newer"
+    yield Finding(group, "python", _ok(supported), platform.python_version(), advice, needed=True)
+    yield Finding(group, "gpuengine", "ok", __version__)
+    yield Finding(group, "platform", "ok", platform.platform())
+
+
+def _processor() -> Iterator[Finding]:
+    group = "Machine"
+    info = _first_processor()
+    model = info.get("model name") or platform.processor() or platform.machine()
+    yield Finding(group, "processor", "ok", model)
+    flags = set(info.get("flags", info.get("Features", "")).split())
+    present = [feature for feature in _FEATURES if feature in flags]
+    yield Finding(group, "features", "ok", " ".join(present) or "not reported by this system")
+    usable, all_of_them = len(os.sched_getaffinity(0)), os.cpu_count() or 1
+    yield Finding(group, "threads", "ok", f"{usable} usable of {all_of_them}")
+    yield _memory(group)
+
+
+def _first_processor() -> dict[str, str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _memory(group: str) -> Finding:
+    from gpuengine.evaluation.budget import available_memory
+
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return Finding(
+        group, "memory", "ok", f"{available_memory() / 2**30:.1f} GB free of {total / 2**30:.1f} GB"
+    )
+
+
+def _libraries() -> Iterator[Finding]:
+    for name in ("numpy", "numba", "llvmlite", "pyarrow", "lark", "rich"):
+        yield _package("Libraries", name, f"pip install {name}", needed=True)
+
+
+def _package(
+    group: str, name: str, advice: str, *, module: str | None = None, needed: bool = False
+) -> Finding:
+    """Whether a package is installed, without importing it."""
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return Finding(group, name, "failed" if needed else "missing", "not installed", advice, needed)
+    if importlib.util.find_spec(module or name.replace("-", "_")) is None:
+        return Finding(group, name, "failed", f"{version} is installed but can't be found", advice, needed)
+    return Finding(group, name, "ok", version, needed=needed)
+
+
+def _kernels() -> Iterator[Finding]:
+    group = "Engine"
+    try:
+        from gpuengine.engine import Engine
+        from gpuengine.kernels.cpu.jit import cache_directory, compile_seconds
+    except ImportError as error:
+        advice = "reinstall: pip install --force-reinstall gpuengine"
+        yield Finding(group, "import", "failed", str(error), advice, needed=True)
+        return
+    yield _cache(group, cache_directory())
+    started = time.perf_counter()
+    try:
+        answers = len(Engine(_SELF_TEST).materialise()["path"])
+    except (GpuEngineError, OSError, RuntimeError) as error:
+        yield Finding(group, "self-test", "failed", str(error), "see the line above", needed=True)
+        return
+    seconds = time.perf_counter() - started
+    compiled = f"{len(compile_seconds)} kernels compiled" if compile_seconds else "kernels from the cache"
+    value = f"{answers} facts derived in {seconds:.2f} s, {compiled}"
+    yield Finding(
+        group, "self-test", _ok(answers == 9), value, "expected 9 facts" if answers != 9 else "", True
+    )
+
+
+def _cache(group: str, folder: Path) -> Finding:
+    kept = sum(1 for _ in folder.glob("kernels/*/*.bin")) if folder.is_dir() else 0
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        advice = "set GPUENGINE_CACHE_DIR to a writable folder, or every start compiles the kernels"
+        return Finding(
+            group, "kernel cache", "missing", f"{folder} is not writable: {error.strerror}", advice
+        )
+    state = f"{kept} compiled kernels" if kept else "empty: the first run compiles"
+    return Finding(group, "kernel cache", "ok", f"{folder}, {state}")
+
+
+def _gpu() -> Iterator[Finding]:
+    group = "GPU"
+    yield _driver(group)
+    yield _devices(group)
+    yield _package(group, "cupy-cuda13x", "pip install 'gpuengine[gpu]'", module="cupy")
+    yield _package(group, "numba-cuda", "pip install 'gpuengine[gpu]'", module="numba_cuda")
+    yield _package(group, "cudf-cu13", "pip install cudf-cu13, for DataFrames on the GPU", module="cudf")
+    yield Finding(
+        group, "cuda backend", "missing", "not part of this version", "use --backend cpu, the default"
+    )
+
+
+def _driver(group: str) -> Finding:
+    """Ask the CUDA driver library for its version."""
+    advice = "install the NVIDIA driver, if there is an NVIDIA GPU"
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return Finding(group, "driver", "missing", "libcuda.so.1 not found", advice)
+    version = ctypes.c_int()
+    if driver.cuInit(0) != 0 or driver.cuDriverGetVersion(ctypes.byref(version)) != 0:
+        return Finding(group, "driver", "failed", "libcuda.so.1 is there but finds no device", advice)
+    return Finding(
+        group, "driver", "ok", f"supports CUDA {version.value // 1000}.{version.value % 1000 // 10}"
+    )
+
+
+def _devices(group: str) -> Finding:
+    query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+    output = _output(query)
+    if output is None:
+        return Finding(
+            group, "devices", "missing", "nvidia-smi reports none", "none needed: the CPU backend works"
+        )
+    return Finding(group, "devices", "ok", "; ".join(output.splitlines()))
+
+
+def _spark() -> Iterator[Finding]:
+    group = "Spark"
+    java = _output(["java", "-version"])
+    if java is None:
+        yield Finding(group, "java", "missing", "no java on the PATH", "install a JDK 17 or 21 for Spark")
+    else:
+        yield Finding(group, "java", "ok", java.splitlines()[0])
+    yield _package(group, "pyspark", "pip install 'gpuengine[spark]'")
+
+
+def _output(command: list[str]) -> str | None:
+    """What a program prints, or None if it is not there or fails."""
+    program = shutil.which(command[0])
+    if program is None:
+        return None
+    try:
+        done = subprocess.run(
+            [program, *command[1:]],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    text = (done.stdout or done.stderr).strip()
+    return text if done.returncode == 0 and text else None
+
+
+def _ok(good: bool) -> str:
+    return "ok" if good else "failed"

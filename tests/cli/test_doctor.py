@@ -1,0 +1,68 @@
+"""`gpuengine doctor`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpuengine.doctor import Finding, examine, works
+from tests.cli.processes import COMMAND, gpuengine
+
+
+def test_text(tmp_path: Path) -> None:
+    done = gpuengine("doctor", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    for word in ("python", "processor", "threads", "numba", "kernel cache", "self-test", "driver", "java"):
+        assert f"  {word} " in done.stdout
+    assert "9 facts derived" in done.stdout
+    assert done.stdout.endswith("\nThe engine works here.\n")
+
+
+def test_json(tmp_path: Path) -> None:
+    report = json.loads(gpuengine("doctor", "--json", cwd=tmp_path).stdout)
+    assert report["works"] is True
+    findings = {(finding["group"], finding["name"]): finding for finding in report["findings"]}
+    assert {finding["status"] for finding in report["findings"]} <= {"ok", "missing", "failed"}
+    assert findings["GPU", "cuda backend"]["status"] == "missing"
+    assert findings["Libraries", "numpy"]["needed"] is True
+    assert all(finding["advice"] for finding in report["findings"] if finding["status"] != "ok")
+
+
+def test_a_cache_that_can_not_be_written(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    environment = {**os.environ, "GPUENGINE_CACHE_DIR": str(tmp_path / "taken")}
+    # Without a place for the kernels everything still works; only the cache is looked at, to save compiling.
+    script = (
+        "from gpuengine.doctor import _cache\nfrom gpuengine.kernels.cpu.jit import cache_directory\n"
+        "print(_cache('Engine', cache_directory()).advice)"
+    )
+    done = subprocess.run(
+        [COMMAND[0], "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.startswith("set GPUENGINE_CACHE_DIR to a writable folder")
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib import metadata
+
+    def version(name: str) -> str:
+        if name == "lark":
+            raise metadata.PackageNotFoundError(name)
+        return "1.0"
+
+    monkeypatch.setattr(metadata, "version", version)
+    findings = list(examine())
+    lark = next(finding for finding in findings if finding.name == "lark")
+    assert (lark.status, lark.advice) == ("failed", "pip install lark")
+    assert not works(findings)
+
+
+def test_only_what_is_needed_decides() -> None:
+    assert works(
+        [Finding("GPU", "driver", "missing", ""), Finding("Python", "python", "ok", "", needed=True)]
+    )
+    assert not works([Finding("Python", "python", "failed", "", needed=True)])
