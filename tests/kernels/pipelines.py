@@ -131,8 +131,10 @@ class _Drawing:
         return tuple(found)
 
     def domain(self, relation: int) -> Domain:
-        """What an exact index holds is not divided into old and new."""
-        return Domain.ALL if self.relations[relation].exact else self.random.choice(list(Domain))
+        """What an exact index holds is not divided into old and new: it has no delta."""
+        case = self.relations[relation]
+        settled = len(case.ends) > 1 and case.ends[-2] == case.ends[-1]
+        return Domain.ALL if case.exact and not settled else self.random.choice(list(Domain))
 
     def numbered(self, least: int, most: int) -> list[int]:
         return [n for n, relation in enumerate(self.relations) if least <= relation.arity <= most]
@@ -200,14 +202,11 @@ class _Drawing:
     def compare(self) -> OperationCase:
         representation = Representation.BY_ID
         if self.pool[-1] in NUMBERS:
-            representation = self.random.choice([Representation.BY_NUMBER, Representation.BY_UNSIGNED])
+            representation = self.random.choice(list(Representation)[:3])
         elif self.pool[-1] in DENSE:
             representation = self.random.choice([Representation.BY_ID, Representation.BY_FLOAT])
-        comparators = list(Comparator)
-        if representation is Representation.BY_ID and max(self.pool) >= 1 << 24:
-            comparators = [Comparator.EQUAL, Comparator.NOT_EQUAL]
         pair = (self.register(), self.register())
-        comparison = (self.random.choice(comparators), representation)
+        comparison = (self.random.choice(list(Comparator)), representation)
         return OperationCase("compare", registers=pair, comparison=comparison)
 
     def case(

@@ -120,6 +120,9 @@ def test_an_exact_index_holds_all_rows_up_to_the_deltas_end(
     asked = sorted({(row[1],) for row in rows}) or [(0,)]
     assert found(backend, index, 3, asked, Domain.ALL) == expected(rows, (1,), asked)
     assert index.ensure()
+    stored.settle()
+    assert index.ensure()
+    assert found(backend, index, 3, asked, Domain.OLD) == expected(rows, (1,), asked)
 
 
 def test_an_exact_index_must_be_built_anew_when_rows_come() -> None:

@@ -211,3 +211,84 @@ def test_memory_follows_the_rows_not_the_bounds() -> None:
     keyset = CPU.keyset(2, bounds_of([(0, 0), (2**32 - 2, 2**32 - 2)], 2), 20_000)
     keyset.insert(rows, 0, 20_000)
     assert keyset.nbytes <= 18 * 20_000 + 1024
+
+
+def test_widening_a_bitmap_does_not_cost_what_its_bounds_allowed() -> None:
+    rows = make_rows(CPU, [(1, 2), (3, 4)], 2)
+    keyset = CPU.keyset(2, [(0, 5000)] * 2)
+    assert keyset.kind == BITMAP
+    keyset.insert(rows, 0, 2)
+    for end in (50_000, 500_000, ID_END):
+        keyset.widen([(0, end)] * 2, rows)
+        assert keyset.nbytes < 1 << 23
+        assert keyset.contains(rows, 0, 2).all()
+
+
+def unmix(key: int) -> int:
+    """The inverse of the hash of keys."""
+    key ^= (key >> 31) ^ (key >> 62)
+    key = key * pow(0x94D049BB133111EB, -1, 2**64) % 2**64
+    key ^= (key >> 27) ^ (key >> 54)
+    key = key * pow(0xBF58476D1CE4E5B9, -1, 2**64) % 2**64
+    return key ^ (key >> 30) ^ (key >> 60)
+
+
+def pairs_with_hashes(hashes: np.ndarray) -> list[Row]:
+    """Pairs of ids whose keys have these 64-bit hashes, as far as ids allow."""
+    keys = [(unmix(int(hashed)) - 1) % 2**64 for hashed in hashes]
+    return [(key >> 32, key % 2**32) for key in keys if key >> 32 < ID_END and key % 2**32 < ID_END]
+
+
+CLUSTERS = {
+    "spread": lambda rng, n: rng.integers(0, 2**64, n, dtype=np.uint64),
+    "at the beginning": lambda rng, n: rng.integers(0, 2**50, n, dtype=np.uint64),
+    "at the end, around to the beginning": lambda rng, n: (
+        np.uint64(2**64 - 1) - rng.integers(0, 2**50, n, np.uint64)
+    ),
+    "in the middle": lambda rng, n: np.uint64(2**63) + rng.integers(0, 2**40, n, np.uint64),
+    "in a few places": lambda rng, n: (
+        rng.integers(0, 5, n, dtype=np.uint64) * np.uint64(2**61) + rng.integers(0, 2**45, n, np.uint64)
+    ),
+}
+
+
+@pytest.mark.parametrize("step", [1, 37, 1500])
+@pytest.mark.parametrize("where", CLUSTERS)
+def test_hash_tables_that_grow_with_keys_in_clusters(where: str, step: int) -> None:
+    """However keys crowd together, growing loses none and invents none."""
+    rng = np.random.default_rng(step)
+    pairs = list(dict.fromkeys(pairs_with_hashes(CLUSTERS[where](rng, 3000 if step > 1 else 600))))
+    held, strangers = pairs[::2], make_rows(CPU, pairs[1::2], 2)
+    stored = CPU.rows(2)
+    keyset = CPU.keyset(2, [(0, ID_END)] * 2)
+    for start in range(0, len(held), step):
+        part = held[start : start + step]
+        keyset.reserve(stored.count + len(part), stored)
+        rows = make_rows(CPU, part, 2)
+        assert keyset.insert(rows, 0, len(part)).all()
+        stored.append(columns_of(part, 2), len(part))
+        if start % (10 * step) == 0:
+            assert keyset.contains(stored, 0, stored.count).all()
+    assert keyset.kind == HASHED
+    assert keyset.contains(stored, 0, stored.count).all()
+    assert not keyset.contains(strangers, 0, strangers.count).any()
+    assert not keyset.insert(stored, 0, stored.count).any()
+
+
+def test_a_large_table_that_grows_many_times() -> None:
+    rng = np.random.default_rng(5)
+    stored = CPU.rows(2)
+    keyset = CPU.keyset(2, [(0, ID_END)] * 2)
+    known = np.zeros(0, np.uint64)
+    for size in (100, 5000, 20_000, 100_000, 250_000):
+        columns = [rng.integers(0, 3000, size).astype(np.uint32) * np.uint32(1_400_001) for _ in range(2)]
+        rows = CPU.rows(2)
+        rows.append(columns, size)
+        keyset.reserve(stored.count + size, stored)
+        new = keyset.insert(rows, 0, size)
+        packed = columns[0].astype(np.uint64) << np.uint64(32) | columns[1]
+        fresh = np.setdiff1d(packed, known)
+        assert np.array_equal(np.sort(packed[new]), fresh)
+        stored.append([column[new] for column in columns], int(new.sum()))
+        known = np.union1d(known, packed)
+        assert keyset.contains(stored, 0, stored.count).all() and stored.count == len(known)

@@ -52,11 +52,14 @@ def pipelines(rows: Rows) -> dict[str, Pipeline]:
     driver = Driver(rows, (write(0), write(1)))
     operations: dict[str, tuple[Operation, ...]] = {"scan": (scan, never), "probe": (probe, never)}
     found = {name: Pipeline(driver, steps, Collect((1,)), 4) for name, steps in operations.items()}
+    found["one driver row"] = Pipeline(
+        driver, (scan, Scan(rows, Domain.ALL, (-1, write(4))), never), Collect((1,)), 5
+    )
     found["composition"] = Pipeline(driver, (probe,), Insert(everything, (0, 2)), 4)
     return found
 
 
-@pytest.mark.parametrize("shape", ["scan", "probe", "composition"])
+@pytest.mark.parametrize("shape", ["scan", "probe", "composition", "one driver row"])
 def test_a_flag_set_by_another_thread_stops_the_run(numbers: Rows, shape: str) -> None:
     stop = np.zeros(1, np.int64)
     program = Program(pipelines(numbers)[shape], stop)
@@ -64,7 +67,7 @@ def test_a_flag_set_by_another_thread_stops_the_run(numbers: Rows, shape: str) -
     timer = threading.Timer(0.1, lambda: stop.__setitem__(0, 1))
     timer.start()
     started = time.perf_counter()
-    assert program.run(out, 0, COUNT) is Status.STOPPED
+    assert program.run(out, 0, 1 if shape == "one driver row" else COUNT) is Status.STOPPED
     assert time.perf_counter() - started < 10
     assert out.count == 0
 

@@ -1,0 +1,96 @@
+"""The pool of threads: every fact once, errors raised, candidates counted, the driver split anyhow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpuengine.errors import Interrupted
+from gpuengine.evaluation import workers
+from gpuengine.evaluation.workers import Workers
+from gpuengine.kernels.contract import Domain, Driver, IndexProbe, Insert, Pipeline, Probe, write
+from gpuengine.kernels.cpu.program import Program
+from gpuengine.schemes.table import Table
+from tests.evaluation.forced import forced
+
+
+def relation(name: str, seed: int, count: int, nodes: int) -> Table:
+    rng = np.random.default_rng(seed)
+    table = Table(name, 2)
+    table.insert([rng.integers(0, nodes, count).astype(np.uint32) for _ in range(2)], count)
+    table.settle()
+    return table
+
+
+def composition(left: Table, right: Table, head: Table, stop: np.ndarray | None = None) -> Program:
+    """``head(x, z) :- left(x, y), right(y, z)``."""
+    head.widen([left.bounds[0], right.bounds[1]])
+    probe = IndexProbe(right.index((0,), growing=False), Domain.ALL, (1,), (write(2),))
+    pipeline = Pipeline(Driver(left.rows, (0, 1)), (Probe((probe,)),), Insert(head.keyset, (0, 2)), 3)
+    return Program(pipeline) if stop is None else Program(pipeline, stop)
+
+
+def pairs(table: Table) -> list[tuple[int, int]]:
+    return list(zip(*(column.tolist() for column in table.rows.columns()), strict=True))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("buffer_rows", [16, 1000, 1 << 17])
+@pytest.mark.parametrize("nodes", [50, 100_000])
+def test_every_fact_once(threads: int, buffer_rows: int, nodes: int) -> None:
+    left, right = relation("left", 1, 3000, nodes), relation("right", 2, 3000, nodes)
+    head = Table("head", 2)
+    head.insert([np.array([1, 2], np.uint32)] * 2, 2)
+    after: dict[int, list[int]] = {}
+    for y, z in pairs(right):
+        after.setdefault(y, []).append(z)
+    candidates = [(x, z) for x, y in pairs(left) for z in after.get(y, ())]
+    waves: list[int] = []
+    pool = Workers(threads)
+    with forced(buffer_rows=buffer_rows):
+        program = composition(left, right, head)
+        seen = pool.insert(program, head, 0, len(left), lambda: waves.append(len(head)))
+    pool.close()
+    assert seen == len(candidates)
+    assert sorted(pairs(head)) == sorted({*candidates, (1, 1), (2, 2)})
+    assert waves[0] == 2 and waves == sorted(waves)
+    if buffer_rows == 16 and nodes == 50:
+        assert len(waves) > 10, "the buffers fill many times"
+    assert head.contains(head.rows.columns(), len(head)).all()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_nothing_to_drive(threads: int) -> None:
+    left, right, head = relation("left", 1, 30, 9), relation("right", 2, 30, 9), Table("head", 2)
+    pool = Workers(threads)
+    assert pool.insert(composition(left, right, head), head, 5, 5, lambda: None) == 0
+    pool.close()
+    assert len(head) == 0
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_set_flag_stops_all_of_them(threads: int) -> None:
+    left, right, head = relation("left", 1, 3000, 50), relation("right", 2, 3000, 50), Table("head", 2)
+    pool = Workers(threads)
+    with pytest.raises(Interrupted):
+        pool.insert(composition(left, right, head, np.ones(1, np.int64)), head, 0, len(left), lambda: None)
+    pool.close()
+    assert len(head) == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_each_calls_for_every_item_and_raises_errors(threads: int) -> None:
+    pool = Workers(threads)
+    seen: list[int] = []
+    pool.each(seen.append, range(20))
+    assert sorted(seen) == list(range(20))
+    with pytest.raises(ZeroDivisionError):
+        pool.each(lambda n: 1 // n, [1, 2, 0, 4])
+    pool.close()
+
+
+def test_buffers_are_kept_for_the_next_rule() -> None:
+    pool = Workers(2)
+    assert pool._buffers_for(2) is pool._buffers_for(2)
+    assert all(buffer.capacity >= workers.BUFFER_ROWS for buffer in pool._buffers_for(2))
+    pool.close()

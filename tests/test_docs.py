@@ -1,0 +1,62 @@
+"""What the documentation shows is true: its examples run, its links lead somewhere, no option is left out."""
+
+from __future__ import annotations
+
+import argparse
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuengine.cli import arguments
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*/README.md")])
+
+
+def test_python_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+    result = doctest.testfile(str(ROOT / "docs" / "python.md"), module_relative=False, optionflags=flags)
+    assert result.attempted > 20
+    assert result.failed == 0
+
+
+def test_python_of_the_readme() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    said = re.findall(r"# (\d[\d,]*)", block)
+    assert len(said) == 2
+    script = f"{block}\nprint(f\"{{len(kb['reach']):,}} {{len(kb.query('reach(0, x), !road(0, x)')):,}}\")"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1].split() == said
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_every_option_is_documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    found: list[str] = []
+    original = argparse._ActionsContainer.add_argument
+
+    def record(self: argparse._ActionsContainer, *names: str, **options: object) -> argparse.Action:
+        found.extend(name for name in names if name.startswith("--"))
+        return original(self, *names, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(argparse._ActionsContainer, "add_argument", record)
+    with pytest.raises(SystemExit):
+        arguments.parse_arguments(["--version"])
+    assert {"--memory", "--svg", "--limit"} <= set(found)
+    found.remove("--version")
+    assert "gpuengine --version" in page
+    assert [name for name in found if f"`{name}" not in page and name != "--help"] == []
