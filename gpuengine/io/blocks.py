@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from gpuengine.io.arrays import column, values
+from gpuengine.io.convert import shown
 from gpuengine.io.options import Dialect
 from gpuengine.io.scan import Problem, RowScanner, Value
-from gpuengine.io.schema import TEXTUAL, arrow_schema
+from gpuengine.io.schema import NESTED, TEXTUAL, NestedCheck, any_text, arrow_schema
 from gpuengine.io.source import SMALL, Source
 from gpuengine.language.program import Attribute, Kind
 
@@ -22,7 +23,13 @@ _SUBSTITUTES = tuple(bytes([b]) for b in (0x1F, 0x1E, 0x1D, 0x1C, *range(1, 9)))
 class BlockReader:
     """Parses pieces of text in one settled dialect into tables of one schema."""
 
-    def __init__(self, attributes: Sequence[Attribute], dialect: Dialect, first_row: bytes) -> None:
+    def __init__(
+        self,
+        attributes: Sequence[Attribute],
+        dialect: Dialect,
+        first_row: bytes,
+        check: NestedCheck = any_text,
+    ) -> None:
         assert dialect.delimiter is not None
         self.schema = arrow_schema(attributes)
         self.scanner = RowScanner(attributes, dialect)
@@ -39,12 +46,50 @@ class BlockReader:
         self._vectorisable = not torn_quotes and max(self._columns) < file_columns
         # pyarrow reads an empty line as a row of empty fields, which only symbols accept.
         self._check_empty = file_columns > 1 and kinds <= TEXTUAL
+        self._check = check
+        self._nested = [i for i, a in enumerate(attributes) if a.type.kind in NESTED]
         self._floats = [i for i, a in enumerate(attributes) if a.type.kind is Kind.FLOAT]
 
     def whole(self, source: Source, threads: int | None) -> pa.Table | None:
         """All of the source, or None if some of it must be read exactly."""
-        if not self._vectorisable:
-            return None
+        table = self._parse_whole(source, threads) if self._vectorisable else None
+        return None if table is None or self._has_bad_nested(table) else table
+
+    def block(self, block: bytes) -> pa.Table | None:
+        """A block of whole rows, or None if some of it must be read exactly."""
+        table = self._parse_bytes(block, skip_rows=0, parallel=False) if self._vectorisable else None
+        return None if table is None or self._has_bad_nested(table) else table
+
+    def rows(self, block: bytes, first_line: int) -> tuple[pa.Table, list[Problem]]:
+        """The good rows of a block, read one by one, and what is wrong with the others."""
+        good: list[tuple[int, tuple[Value, ...]]] = []
+        bad: list[Problem] = []
+        for row in self.scanner.rows(block, first_line):
+            if isinstance(row, Problem):
+                bad.append(row)
+            else:
+                good.append(row)
+        reasons = self._nested_reasons([values for _, values in good])
+        bad += [Problem(good[row][0], reason) for row, reason in reasons.items()]
+        bad.sort(key=lambda problem: problem.line)
+        kept = [values for row, (_, values) in enumerate(good) if row not in reasons]
+        return self._table(kept), bad
+
+    def _table(self, rows: list[tuple[Value, ...]]) -> pa.Table:
+        arrays = [column([row[i] for row in rows], field.type) for i, field in enumerate(self.schema)]
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+    def _nested_reasons(self, rows: list[tuple[Value, ...]]) -> dict[int, str]:
+        """The rows with a text that is no record or ADT value of its column, and what is wrong with them."""
+        reasons: dict[int, str] = {}
+        for i in self._nested:
+            texts = column([row[i] for row in rows], pa.string())
+            for row, reason in self._check(self._attributes[i].type.space, texts, first_only=False).items():
+                value = shown(rows[row][i])
+                reasons.setdefault(row, f"{self.scanner.place(i)}: {value} {reason}")
+        return reasons
+
+    def _parse_whole(self, source: Source, threads: int | None) -> pa.Table | None:
         header = 1 if self._dialect.headers else 0
         peculiar = self._dialect.quoting or self.scanner.brackets or len(self._delimiter) > 1
         if source.data is not None or peculiar or source.has_carriage_return():
@@ -53,22 +98,6 @@ class BlockReader:
             return self._parse_bytes(data, skip_rows=header, parallel=parallel)
         with pa.OSFile(str(source.path)) as stream:
             return self._parse(stream, self._delimiter, skip_rows=header, parallel=threads != 1)
-
-    def block(self, block: bytes) -> pa.Table | None:
-        """A block of whole rows, or None if some of it must be read exactly."""
-        return self._parse_bytes(block, skip_rows=0, parallel=False) if self._vectorisable else None
-
-    def rows(self, block: bytes, first_line: int) -> tuple[pa.Table, list[Problem]]:
-        """The good rows of a block, read one by one, and what is wrong with the others."""
-        good: list[tuple[Value, ...]] = []
-        bad: list[Problem] = []
-        for row in self.scanner.rows(block, first_line):
-            if isinstance(row, Problem):
-                bad.append(row)
-            else:
-                good.append(row)
-        arrays = [column([row[i] for row in good], field.type) for i, field in enumerate(self.schema)]
-        return pa.Table.from_arrays(arrays, schema=self.schema), bad
 
     def _parse_bytes(self, data: bytes, *, skip_rows: int, parallel: bool) -> pa.Table | None:
         # pyarrow ends a line at a lone CR, and splits at commas inside brackets.
@@ -132,6 +161,10 @@ class BlockReader:
         except pa.ArrowInvalid:
             return None
         return None if self._suspicious(table) else table.rename_columns(self.schema.names)
+
+    def _has_bad_nested(self, table: pa.Table) -> bool:
+        spaces = ((i, self._attributes[i].type.space) for i in self._nested)
+        return any(self._check(space, table.column(i), first_only=True) for i, space in spaces)
 
     def _suspicious(self, table: pa.Table) -> bool:
         """Did pyarrow accept what may be an empty line, or a float beyond all floats?"""

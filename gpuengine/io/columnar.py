@@ -10,7 +10,7 @@ import pyarrow as pa
 from gpuengine.errors import DataError
 from gpuengine.io.conform import Place, conform
 from gpuengine.io.options import Format, pick_columns
-from gpuengine.io.schema import Facts, nullary
+from gpuengine.io.schema import Facts, NestedCheck, nullary
 from gpuengine.language.program import Attribute
 
 
@@ -23,10 +23,11 @@ def read_columnar(
     relation: str,
     skip_bad_rows: bool,
     threads: int | None,
+    check: NestedCheck,
 ) -> Facts:
     """The facts in a columnar file, in the relation's types. Raises `DataError`."""
     read = _parquet if format is Format.PARQUET else _arrow
-    place = Place(f"{path}: {relation}", skip_bad_rows)
+    place = Place(f"{path}: {relation}", skip_bad_rows, check)
     wanted = [a.name for a in attributes]
     try:
         table, columns = read(path, wanted, columns, place.name, threads != 1)

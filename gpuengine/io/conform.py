@@ -11,7 +11,16 @@ from pyarrow import types as pt
 from gpuengine.errors import DataError
 from gpuengine.io.convert import from_object, shown
 from gpuengine.io.options import pick_columns
-from gpuengine.io.schema import MAX_MESSAGES, TEXTUAL, Facts, arrow_type, nullary
+from gpuengine.io.schema import (
+    MAX_MESSAGES,
+    NESTED,
+    TEXTUAL,
+    Facts,
+    NestedCheck,
+    any_text,
+    arrow_type,
+    nullary,
+)
 from gpuengine.language.program import Attribute, Kind
 
 _SLICE = 4096  # rows that are looked at one by one when a cast of them fails
@@ -24,6 +33,7 @@ class Place:
 
     name: str
     skip_bad_rows: bool = False
+    check: NestedCheck = any_text
     bad_rows: dict[int, str] = field(default_factory=dict)  # row -> message
 
     def note(self, row: int, column: int, attribute: Attribute, reason: str) -> None:
@@ -66,7 +76,18 @@ def _without(bad: dict[int, str], table: pa.Table) -> Facts:
 
 
 def _column(column: pa.ChunkedArray, index: int, attribute: Attribute, place: Place) -> pa.ChunkedArray:
-    """`column` in the attribute's type; bad values are noted in `place` and become null."""
+    """`column` in the attribute's type; bad values are noted in `place`, some of which become null."""
+    converted = _converted(column, index, attribute, place)
+    if attribute.type.kind in NESTED:
+        # What is null has been noted before, and the first note about a row counts.
+        texts = converted.fill_null("") if converted.null_count else converted
+        bad = place.check(attribute.type.space, texts, first_only=not place.skip_bad_rows)
+        for row, reason in bad.items():
+            place.note(row, index, attribute, f"{shown(texts[row].as_py())} {reason}")
+    return converted
+
+
+def _converted(column: pa.ChunkedArray, index: int, attribute: Attribute, place: Place) -> pa.ChunkedArray:
     target = arrow_type(attribute.type)
     if len(column) == 0:
         return pa.chunked_array([], target)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from gpuengine.errors import DataError
 from gpuengine.io.locate import STDIN, part_files
 from gpuengine.io.options import Format, format_of, reading_dialect
-from gpuengine.io.schema import MAX_MESSAGES, Facts, empty_table, nullary
+from gpuengine.io.schema import MAX_MESSAGES, Facts, NestedCheck, any_text, empty_table, nullary
 from gpuengine.io.text import OnError, read_text
 from gpuengine.language.program import Attribute
 
@@ -23,17 +23,19 @@ def read_facts(
     relation: str,
     on_error: OnError = "fail",
     threads: int | None = None,
+    check: NestedCheck = any_text,
 ) -> Facts:
     """The facts of `relation` in a file, a directory of part files or a glob; ``-`` is standard input.
 
     `params` are those of ``.input`` (``IO delimiter headers columns rfc4180``); without ``IO=`` the
-    extension names the format. `threads` 1 keeps the reading on the calling thread.
+    extension names the format. `threads` 1 keeps the reading on the calling thread. `check` says which
+    texts are bad values in columns of records and ADTs; without it, all are taken.
     A bad value, column count or encoding raises `DataError` with file, line, column and value and
     nothing is returned, or with `on_error` "skip" leaves the row out and counts it.
     """
     try:
         parts = [path] if path == STDIN else part_files(path)
-        results = [_read_part(p, attributes, params, relation, on_error, threads) for p in parts]
+        results = [_read_part(p, attributes, params, relation, on_error, threads, check) for p in parts]
     except OSError as error:
         raise DataError(f"{error.filename or path}: {error.strerror or error}") from error
     if len(results) == 1:
@@ -48,11 +50,14 @@ def _read_part(
     relation: str,
     on_error: OnError,
     threads: int | None,
+    check: NestedCheck,
 ) -> Facts:
     format = format_of(path, params)
     dialect = reading_dialect(path, params, len(attributes))
     if format is Format.TEXT:
-        return read_text(path, attributes, dialect, relation=relation, on_error=on_error, threads=threads)
+        return read_text(
+            path, attributes, dialect, relation=relation, on_error=on_error, threads=threads, check=check
+        )
     from gpuengine.io.columnar import read_columnar
 
     return read_columnar(
@@ -63,6 +68,7 @@ def _read_part(
         relation=relation,
         skip_bad_rows=on_error == "skip",
         threads=threads,
+        check=check,
     )
 
 

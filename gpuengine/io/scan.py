@@ -48,13 +48,18 @@ class RowScanner:
             yield data[start:end]
             start = end
 
-    def rows(self, block: bytes, first_line: int) -> Iterator[tuple[Value, ...] | Problem]:
-        """The rows of `block`, the first of which is line `first_line` of the file, in order."""
+    def rows(self, block: bytes, first_line: int) -> Iterator[tuple[int, tuple[Value, ...]] | Problem]:
+        """The (line, values) of the rows of `block`, the first of which is line `first_line` of the file."""
         for line, row in self._raw_rows(block, first_line):
             try:
-                yield self._values(row)
+                yield line, self._values(row)
             except ValueError as error:
                 yield Problem(line, str(error))
+
+    def place(self, position: int) -> str:
+        """The column of an attribute, as an error names it."""
+        column, attribute = self._picks[position]
+        return f"column {column + 1} ({attribute.name}: {attribute.type.name})"
 
     def count(self, row: bytes) -> int:
         """How many fields a row has; 0 if it can't be split."""
@@ -134,12 +139,11 @@ class RowScanner:
         fields = self._split(row)
         self._check_count(row, fields)
         values: list[Value] = []
-        for column, attribute in self._picks:
+        for position, (column, attribute) in enumerate(self._picks):
             try:
                 values.append(from_text(fields[column], attribute.type.kind))
             except ValueError as error:
-                place = f"column {column + 1} ({attribute.name}: {attribute.type.name})"
-                raise ValueError(f"{place}: {error}") from None
+                raise ValueError(f"{self.place(position)}: {error}") from None
         return tuple(values)
 
     def _check_count(self, row: bytes, fields: list[bytes]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -20,6 +21,8 @@ _ARROW = {
 
 TEXTUAL = frozenset({Kind.SYMBOL, Kind.RECORD, Kind.ADT})
 
+NESTED = frozenset({Kind.RECORD, Kind.ADT})
+
 MAX_MESSAGES = 5  # how many skipped rows are described; the rest are only counted
 
 
@@ -35,6 +38,19 @@ class Facts:
     table: pa.Table
     skipped: int = 0
     first_errors: list[str] = field(default_factory=list)
+
+
+class NestedCheck(Protocol):
+    """Knows what records and ADT values look like, which reading itself takes as any text."""
+
+    def __call__(self, space: str, values: Any, *, first_only: bool) -> Mapping[int, str]:
+        """The rows of a column of text without nulls that are not values of the space, in order, each with
+        what is to be said of the text; only the first of them if so asked."""
+
+
+def any_text(space: str, values: Any, *, first_only: bool) -> Mapping[int, str]:
+    """The check that nothing fails."""
+    return {}
 
 
 def arrow_type(type: Type) -> pa.DataType:

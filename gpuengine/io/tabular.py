@@ -15,14 +15,19 @@ from gpuengine.io.arrays import column, from_numpy
 from gpuengine.io.conform import Place, conform
 from gpuengine.io.convert import from_object, shown
 from gpuengine.io.records import record_text
-from gpuengine.io.schema import arrow_type, nullary
+from gpuengine.io.schema import NESTED, NestedCheck, any_text, arrow_type, nullary
 from gpuengine.language.program import Attribute, Kind
 
 _ARROW_REFUSALS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError)
 
 
 def from_tabular(
-    obj: Any, attributes: Sequence[Attribute], *, relation: str, params: Mapping[str, str] | None = None
+    obj: Any,
+    attributes: Sequence[Attribute],
+    *,
+    relation: str,
+    params: Mapping[str, str] | None = None,
+    check: NestedCheck = any_text,
 ) -> pa.Table:
     """`obj` as the table of `relation`: its columns, names and types, no nulls.
 
@@ -30,14 +35,15 @@ def from_tabular(
     arrays; whatever speaks the Arrow PyCapsule protocol; pandas and polars frames; NumPy arrays
     (n x arity, structured, or one column); a mapping of names to columns; an iterable of rows
     (sequences or mappings; plain values for a single column). Columns match by name if all names are
-    there, else by position. Values must be exactly representable: otherwise `DataError` names
-    relation, column, row and value.
+    there, else by position. Values must be exactly representable, and texts of records and ADT values
+    pass `check` if it is given: otherwise `DataError` names relation, column, row and value.
     """
     if isinstance(obj, str | os.PathLike):
         from gpuengine.io.read import read_facts
 
-        return read_facts(Path(obj).expanduser(), attributes, params or {}, relation=relation).table
-    place = Place(relation)
+        path = Path(obj).expanduser()
+        return read_facts(path, attributes, params or {}, relation=relation, check=check).table
+    place = Place(relation, check=check)
     if not attributes:
         return nullary(_rows_of_nullary(obj) > 0)
     table = _arrow_table(obj, relation)
@@ -155,7 +161,7 @@ def _array(values: Any, attribute: Attribute | None, index: int, place: Place) -
         return values
     if attribute is None:
         return pa.nulls(len(values))
-    is_record = attribute.type.kind in (Kind.RECORD, Kind.ADT)
+    is_record = attribute.type.kind in NESTED
     if not is_record or _is_from("numpy", values) or _is_from("pandas", values):
         array = _vectorised(values, attribute)
         if array is not None:
@@ -194,7 +200,7 @@ def _one_by_one(values: list[Any], attribute: Attribute, index: int, place: Plac
     converted: list[int | float | str] = []
     for row, value in enumerate(values):
         try:
-            text = record_text(value) if kind in (Kind.RECORD, Kind.ADT) else value
+            text = record_text(value) if kind in NESTED else value
             converted.append(from_object(text, kind))
         except ValueError as error:
             place.note(row, index, attribute, str(error))

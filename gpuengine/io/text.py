@@ -19,11 +19,11 @@ from gpuengine.errors import DataError
 from gpuengine.io.blocks import BLOCK, BlockReader
 from gpuengine.io.options import Dialect
 from gpuengine.io.scan import Problem
-from gpuengine.io.schema import MAX_MESSAGES, Facts, empty_table, nullary
+from gpuengine.io.schema import MAX_MESSAGES, Facts, NestedCheck, empty_table, nullary
 from gpuengine.io.source import Source, first_row, line_at, open_text
 from gpuengine.language.program import Attribute
 
-_HEADER_LIKE = re.compile(r": '[A-Za-z_]\w*' is not an? [a-z ]+$")
+_HEADER_LIKE = re.compile(r": '[A-Za-z_]\w*' is not an? [a-z ]+(?:of type .* at character 1)?$")
 
 OnError = Literal["fail", "skip"]
 
@@ -36,6 +36,7 @@ def read_text(
     relation: str,
     on_error: OnError,
     threads: int | None,
+    check: NestedCheck,
 ) -> Facts:
     """The facts in a text file; gzip and zstd are recognised by content. Raises `DataError`."""
     source = open_text(path)
@@ -44,7 +45,7 @@ def read_text(
         return Facts(nullary(start < len(source.head)))
     dialect = dialect.settled(line_at(source.head, start), attributes)
     start, first_line = first_row(source.head, dialect)
-    reader = BlockReader(attributes, dialect, line_at(source.head, start))
+    reader = BlockReader(attributes, dialect, line_at(source.head, start), check)
     if start >= len(source.head):
         return Facts(empty_table(attributes))
     table = reader.whole(source, threads)

@@ -74,6 +74,26 @@ class Dictionary:
         ids = np.concatenate([*(ids for ids, _ in pieces), np.zeros(0, np.uint32)])
         return ids, np.concatenate([*(known for _, known in pieces), np.zeros(0, np.bool_)])
 
+    def bad_values(self, space: str, values: Any, *, first_only: bool = False) -> dict[int, str]:
+        """Which of the texts of records or ADT values `encode` would refuse: rows in order, each with what is
+        to be said of its text (``is not a value of type ...``). Interns nothing.
+
+        `values` is an Arrow array or chunked array of text without nulls, or a sequence of str. The first
+        bad row alone, if so asked, costs no more than finding that all are good.
+        """
+        from gpuengine.terms.record_reader import broken_rows
+
+        self._check_nested(space)
+        bad: dict[int, str] = {}
+        start = 0
+        for piece in columns.pieces(values):
+            broken = broken_rows(self, space, columns.strings(piece, space), first_only=first_only)
+            bad.update({start + row: reason for row, reason in broken.items()})
+            if bad and first_only:
+                break
+            start += len(piece)
+        return bad
+
     def encode_text(self, strings: Text) -> np.ndarray:
         """The ids of symbols given as `Text`, unknown ones interned."""
         return self._symbols.intern(strings)
@@ -247,9 +267,12 @@ class Dictionary:
     def _parse(self, space: str, values: Any, *, intern: bool) -> tuple[np.ndarray, np.ndarray]:
         from gpuengine.terms.record_reader import parse_rows
 
+        self._check_nested(space)
+        return parse_rows(self, space, columns.strings(values, space), intern=intern)
+
+    def _check_nested(self, space: str) -> None:
         if space not in self._rows:
             raise EvaluationError(f"there is no type {space!r} in this program")
-        return parse_rows(self, space, columns.strings(values, space), intern=intern)
 
     def _matrix(
         self, space: str, branch: str | None, fields: Sequence[np.ndarray], rows: int | None
