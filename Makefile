@@ -44,6 +44,7 @@ demo: $(VENV)/installed-core ## materialise a real road graph; prints relations,
 
 lint: $(VENV)/installed-test ## style, types, and the direction of imports
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 from types import FrameType
 
-GRACE_SECONDS = 0.8
+GRACE_SECONDS = 0.5
 
 _unfinished: set[Path] = set()
 """Files being written: removed if the process is ended by the second thread."""

@@ -60,8 +60,11 @@ class BlockReader:
         table = self._parse_bytes(block, skip_rows=0, parallel=False) if self._vectorisable else None
         return None if table is None or self._has_bad_nested(table) else table
 
-    def rows(self, block: bytes, first_line: int) -> tuple[pa.Table, list[Problem]]:
-        """The good rows of a block, read one by one, and what is wrong with the others."""
+    def rows(self, block: bytes, first_line: int, *, first_only: bool) -> tuple[pa.Table, list[Problem]]:
+        """The good rows of a block, read one by one, and what is wrong with the others, in order.
+
+        With `first_only` it is enough if the first problem, should there be one, is among those found.
+        """
         good: list[tuple[int, tuple[Value, ...]]] = []
         bad: list[Problem] = []
         for row in self.scanner.rows(block, first_line):
@@ -69,7 +72,7 @@ class BlockReader:
                 bad.append(row)
             else:
                 good.append(row)
-        reasons = self._nested_reasons([values for _, values in good])
+        reasons = self._nested_reasons([values for _, values in good], first_only)
         bad += [Problem(good[row][0], reason) for row, reason in reasons.items()]
         bad.sort(key=lambda problem: problem.line)
         kept = [values for row, (_, values) in enumerate(good) if row not in reasons]
@@ -79,14 +82,14 @@ class BlockReader:
         arrays = [column([row[i] for row in rows], field.type) for i, field in enumerate(self.schema)]
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
-    def _nested_reasons(self, rows: list[tuple[Value, ...]]) -> dict[int, str]:
+    def _nested_reasons(self, rows: list[tuple[Value, ...]], first_only: bool) -> dict[int, str]:
         """The rows with a text that is no record or ADT value of its column, and what is wrong with them."""
         reasons: dict[int, str] = {}
         for i in self._nested:
             texts = column([row[i] for row in rows], pa.string())
-            for row, reason in self._check(self._attributes[i].type.space, texts, first_only=False).items():
-                value = shown(rows[row][i])
-                reasons.setdefault(row, f"{self.scanner.place(i)}: {value} {reason}")
+            bad = self._check(self._attributes[i].type.space, texts, first_only=first_only)
+            for row, reason in bad.items():
+                reasons.setdefault(row, f"{self.scanner.place(i)}: {shown(rows[row][i])} {reason}")
         return reasons
 
     def _parse_whole(self, source: Source, threads: int | None) -> pa.Table | None:

@@ -62,7 +62,7 @@ def _read_blocks(
     for block in reader.scanner.blocks(source.all(), start, BLOCK):
         table = reader.block(block)
         if table is None:
-            table, problems = reader.rows(block, line)
+            table, problems = reader.rows(block, line, first_only=on_error == "fail")
             messages = (_message(source.name, relation, p, reader.headers) for p in problems)
             if problems and on_error == "fail":
                 raise DataError(next(messages))

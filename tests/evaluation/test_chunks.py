@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 import gpuengine as ge
@@ -9,7 +11,7 @@ from gpuengine.terms.tables import WordTable
 from tests.evaluation.forced import forced
 
 
-def facts(program: str, relation: str, **loads: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def facts(program: str, relation: str, **loads: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     engine = ge.Engine(program, threads=1)
     for name, rows in loads.items():
         engine.load(name, rows)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuengine.evaluation import stratum
+from gpuengine.evaluation.small_rounds import run_small_rounds
 from gpuengine.evaluation.stratum import StratumEvaluation
 from tests.differential.compare import assert_agrees, engine_facts
 from tests.evaluation.forced import forced
@@ -85,7 +86,8 @@ def test_threads_and_paths_agree(expected: dict[str, set[Any]], path: str, threa
 
 def test_the_expected_facts_are_right(expected: dict[str, set[Any]]) -> None:
     edges = set(graph(90, 150)["edge"])
-    odd, even = set(edges), set()
+    odd: set[tuple[int, ...]] = set(edges)
+    even: set[tuple[int, ...]] = set()
     while True:
         after: dict[int, set[int]] = {}
         for x, y in odd:
@@ -106,11 +108,11 @@ def test_the_path_is_the_one_that_was_forced(
     monkeypatch: pytest.MonkeyPatch, path: str, compiled: bool
 ) -> None:
     calls = {"compiled": 0, "python": 0}
-    run_small, run_round = stratum.run_small_rounds, StratumEvaluation._run_round
+    run_round = StratumEvaluation._run_round
 
     def small(*args: Any) -> Any:
         calls["compiled"] += 1
-        return run_small(*args)
+        return run_small_rounds(*args)
 
     def large(self: StratumEvaluation) -> int:
         calls["python"] += 1

@@ -381,4 +381,5 @@ class Built:
         if op.kind == "contains":
             return Contains(self._sets[op.relation], op.registers, op.negated, op.unless)
         comparator, representation = op.comparison
-        return Compare(comparator, representation, *op.registers, VALUES.get(representation))
+        left, right = op.registers
+        return Compare(comparator, representation, left, right, VALUES.get(representation))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def rows_of(keys: list[list[int]], arity: int, columns: tuple[int, ...]) -> list
     return rows
 
 
-def found(backend: Backend, index: Any, arity: int, keys: list[Row], domain: Domain) -> list[Row]:
+def found(backend: Backend, index: Any, arity: int, keys: Sequence[Row], domain: Domain) -> list[Row]:
     """The rows, keys and then the other columns, that a probe finds for each of `keys`."""
     width = len(keys[0])
     registers = tuple(range(width))
@@ -51,7 +52,7 @@ def found(backend: Backend, index: Any, arity: int, keys: list[Row], domain: Dom
     return drain(backend.program(pipeline), [(0, len(keys))], out, arity, lambda _: None)
 
 
-def expected(rows: list[Row], columns: tuple[int, ...], keys: list[Row]) -> list[Row]:
+def expected(rows: list[Row], columns: tuple[int, ...], keys: Sequence[Row]) -> list[Row]:
     """In the order of the keys; within a key in order of insertion."""
     by_key: dict[Row, list[Row]] = {}
     for row in rows:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from gpuengine.kernels.cpu import sets
 from gpuengine.kernels.cpu.layout import BITMAP, HASHED, WIDE
 from tests.kernels.backends import (
     CPU,
@@ -252,10 +253,15 @@ CLUSTERS = {
 }
 
 
+@pytest.mark.parametrize("head", [64, None], ids=["in place", "as it is"])
 @pytest.mark.parametrize("step", [1, 37, 1500])
 @pytest.mark.parametrize("where", CLUSTERS)
-def test_hash_tables_that_grow_with_keys_in_clusters(where: str, step: int) -> None:
+def test_hash_tables_that_grow_with_keys_in_clusters(
+    monkeypatch: pytest.MonkeyPatch, where: str, step: int, head: int | None
+) -> None:
     """However keys crowd together, growing loses none and invents none."""
+    if head is not None:
+        monkeypatch.setattr(sets, "_SPREAD_HEAD", head)
     rng = np.random.default_rng(step)
     pairs = list(dict.fromkeys(pairs_with_hashes(CLUSTERS[where](rng, 3000 if step > 1 else 600))))
     held, strangers = pairs[::2], make_rows(CPU, pairs[1::2], 2)

@@ -117,7 +117,7 @@ def join(left: Pairs, right: Pairs) -> Pairs:
 
 def loop(state: State, step: Callable[[State], State]) -> list[State]:
     """The new pairs of each round, in plain Python; the last round has none."""
-    deltas = []
+    deltas: list[State] = []
     while not deltas or any(deltas[-1].values()):
         derived = step(state)
         deltas.append({name: derived[name] - state[name] for name in derived})

@@ -142,6 +142,26 @@ def test_a_split_can_leave_a_relation_without_columns() -> None:
     assert any(not chosen.inner.head.args for chosen in applied)
 
 
+@pytest.mark.parametrize("large_rounds", [False, True])
+def test_a_split_pair_without_recursive_atoms_is_evaluated_all_the_same(large_rounds: bool) -> None:
+    text = """
+    .decl e(x: number, y: number)
+    .decl f(x: number, y: number)
+    .decl q(x: number, y: number)
+    .input e
+    .input f
+    .output q
+    q(x, y) :- e(x, y).
+    q(x, w) :- q(w, x), e(x, y), f(w, y).
+    """
+    facts = {"e": [(1, 2), (2, 3), (3, 1)], "f": [(1, 3), (2, 1), (1, 1)]}
+    with always_worthwhile() as applied, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stratum, "SMALL_DELTA", 0 if large_rounds else 4096)
+        found = engine_facts(text, facts, threads=1)
+    assert found is not None and found["q"] == {(1, 2), (2, 3), (3, 1), (2, 1), (3, 2)}
+    assert {part.relation for chosen in applied for part in chosen.inner.body} == {"e", "f"}  # type: ignore[union-attr]
+
+
 LOAD = "p(x, w) :- load(x, y), p(y, z), p(z, w)."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -105,26 +106,28 @@ RULES = parse_program(
     p(x, x) :- q(x, x).
     """
 )
+Pairs = set[tuple[Any, ...]]
 PAIRS = st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8)
 
 
 @given(PAIRS, PAIRS, PAIRS, PAIRS, PAIRS)
 def test_the_variants_meet_each_new_combination_once(
-    e: oracle.Facts, p_old: oracle.Facts, p_new: oracle.Facts, q_old: oracle.Facts, q_new: oracle.Facts
+    e: Pairs, p_old: Pairs, p_new: Pairs, q_old: Pairs, q_new: Pairs
 ) -> None:
     """Bindings with some new fact = the union of the variants' bindings, none of them twice."""
-    known: dict[str, set] = {"e": e}
+    known: oracle.Facts = {"e": e}
     for name, old, new in (("p", p_old, p_new), ("q", q_old, q_new)):
         known |= {f"{name} old": old, f"{name} new": new - old, f"{name} all": old | new}
     for rule in (rule for rule in RULES.rules if member_positions(rule, "pq")):
-        found: Counter = Counter()
+        found: Counter[frozenset[Any]] = Counter()
         for variant in delta_variants(rule, "pq"):
-            domains = {variant.delta: "new", **dict.fromkeys(variant.old, "old")}
+            domains: dict[int | None, str] = {variant.delta: "new"}
+            domains.update(dict.fromkeys(variant.old, "old"))
             found.update(bindings(rule, domains, known))
         assert found == Counter(bindings(rule, {}, known)) - Counter(bindings(rule, None, known))
 
 
-def bindings(rule: Rule, domains: dict[int | None, str] | None, known: dict[str, set]) -> list[frozenset]:
+def bindings(rule: Rule, domains: dict[int | None, str] | None, known: oracle.Facts) -> list[frozenset[Any]]:
     """The bindings of a body whose recursive atoms read these domains (else all; None: all of them old)."""
     body = tuple(
         replace(literal, relation=f"{literal.relation} {'old' if domains is None else domains.get(i, 'all')}")
@@ -141,7 +144,8 @@ def test_only_what_the_wanted_relations_need_is_evaluated(case: Case, seed: int)
     program = parse_program(str(case))
     wanted = Random(seed).sample(sorted(program.relations), 1)
     plan = make_plan(program, wanted)
-    needed, before = set(wanted), set()
+    needed: set[str] = set(wanted)
+    before: set[str] = set()
     while needed != before:
         before = set(needed)
         for rule in program.rules:

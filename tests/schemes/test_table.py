@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,12 @@ Row = tuple[int, ...]
 IDS = st.sampled_from([0, 1, 2, 3, 1000, 2**24, 2**31, 2**32 - 2])
 
 
-def columns_of(rows: list[Row], arity: int) -> list[np.ndarray]:
+def columns_of(rows: Sequence[Row], arity: int) -> list[np.ndarray]:
     matrix = np.array(rows, np.uint32).reshape(len(rows), arity)
     return [np.ascontiguousarray(matrix[:, j]) for j in range(arity)]
 
 
-def insert(table: Table, rows: list[Row]) -> int:
+def insert(table: Table, rows: Sequence[Row]) -> int:
     return table.insert(columns_of(rows, table.arity), len(rows))
 
 
@@ -33,7 +34,7 @@ def facts(table: Table) -> list[Row]:
     return list(zip(*(column.tolist() for column in table.rows.columns()), strict=True))
 
 
-def table_of(rows: list[Row], arity: int) -> Table:
+def table_of(rows: Sequence[Row], arity: int) -> Table:
     table = Table("p", arity)
     insert(table, rows)
     return table

@@ -198,3 +198,55 @@ def test_broken_text_is_refused_with_row_and_place(space: str, text: str, messag
         dictionary.encode(space, [good, good, text])
     assert str(caught.value).startswith(f"row 3: {text!r}")
     assert dictionary.bound("number") == dictionary.bound("unsigned") and dictionary.bound("symbol") == 0
+
+
+def test_the_first_broken_row_is_named_whatever_is_wrong_with_it() -> None:
+    dictionary = Dictionary(PROGRAM)
+    with pytest.raises(DataError, match=r"^row 2: '\[x, nil\]'"):
+        dictionary.encode("List", ["nil", "[x, nil]", "[1"])
+    with pytest.raises(DataError, match=r"^row 2: '\[x, \[y, nil\]\]' .* at character 2$"):
+        dictionary.encode("List", ["nil", "[x, [y, nil]]", "[z, nil]"])
+    assert dictionary.bound("List") == 1
+
+
+def test_bad_values() -> None:
+    dictionary = Dictionary(PROGRAM)
+    texts = ["[1, nil]", "[x, nil]", "[1", "nil", '$Num("', "[1, [2, [y, nil]]]"]
+    number = "is not a value of type List: expected a value of type number at character"
+    expected = {
+        1: f"{number} 2",
+        2: "is not a value of type List: expected ']' at character 3",
+        4: "is not a value of type List: expected '[' at character 1",
+        5: f"{number} 10",
+    }
+    for values in (texts, pa.chunked_array([texts[:2], [], texts[2:]], pa.string())):
+        bad = dictionary.bad_values("List", values)
+        assert (bad, list(bad)) == (expected, [1, 2, 4, 5])
+        assert dictionary.bad_values("List", values, first_only=True) == {1: expected[1]}
+    assert dictionary.bad_values("List", ["nil", "[1, nil]"]) == {} == dictionary.bad_values("List", [])
+    assert dictionary.bound("List") == 1
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(
+        st.tuples(trees, st.integers(0, 30), st.sampled_from(["", "x", ",", "(", ")", "[", "]", '"', "$"])),
+        max_size=8,
+    )
+)
+def test_bad_values_are_those_that_encode_refuses(drawn: list[tuple[str, int, str]]) -> None:
+    texts = [text[:cut] + mark + text[cut:] for text, cut, mark in drawn]
+    refused = {}
+    for row, text in enumerate(texts):
+        try:
+            Dictionary(PROGRAM).encode("Tree", [text])
+        except DataError as error:
+            refused[row] = str(error).removeprefix(f"row 1: {text!r} ")
+    dictionary = Dictionary(PROGRAM)
+    bad = dictionary.bad_values("Tree", texts)
+    assert bad == refused and list(bad) == sorted(bad)
+    first = min(refused, default=None)
+    found = dictionary.bad_values("Tree", texts, first_only=True)
+    assert found == ({} if first is None else {first: refused[first]})
+    good = [text for row, text in enumerate(texts) if row not in bad]
+    assert len(dictionary.encode("Tree", good)) == len(good)
