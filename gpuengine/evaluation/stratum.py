@@ -180,7 +180,7 @@ class StratumEvaluation:
         self.runner.rules += [split.inner, split.outer]
         flow_bounds(self.runner.rules, self.database)
         old = frozenset(member_positions(split.inner, self.members))
-        if not old or any(self._has_old(split.inner.body[position]) for position in old):
+        if all(self._has_old(split.inner.body[position]) for position in old):
             self.runner.run(Variant(split.inner, None, old))
         table.settle()
         self.recursive = [variant for variant in self.recursive if variant.rule != rule]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuengine.errors import EvaluationError, Interrupted
+from gpuengine.errors import EvaluationError, Interrupted, MemoryBudgetError
 from gpuengine.evaluation.body import BodyProgram, compile_body
 from gpuengine.evaluation.bounds import flow_bounds
 from gpuengine.evaluation.context import Context
@@ -87,6 +87,8 @@ class VariantRunner:
                 candidates = self._run_pure(body, variant, head)
             else:
                 candidates = self._run_computing(body, variant, head)
+        except MemoryBudgetError:
+            raise
         except EvaluationError as error:
             error.add_note(f"in rule: {variant.rule.text}")
             raise

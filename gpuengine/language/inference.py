@@ -353,12 +353,20 @@ class Inference:
         source, target = inner.find().type, self.cells[id(cast)].find().type
         if source is None or target is None or source.space == target.space:
             return
-        if source.kind not in NUMERIC or target.kind not in NUMERIC:
+        if not _castable(source.kind, target.kind):
             message = f"can't cast {_article(source.name)} to {_article(target.name)}"
             hint = "convert it with to_number, to_unsigned, to_float, to_string or ord"
             self._error(codes.CAST, message, cast, hint)
 
 
+def _castable(source: Kind, target: Kind) -> bool:
+    """Numbers keep their bits; an integer and anything else meet in the id that stands for the value."""
+    if source in NUMERIC and target in NUMERIC:
+        return True
+    return source in _INTEGERS or target in _INTEGERS
+
+
+_INTEGERS = frozenset((Kind.NUMBER, Kind.UNSIGNED))
 _CONVERT = "convert with to_number, to_unsigned, to_float or to_string"
 
 

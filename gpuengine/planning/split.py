@@ -78,7 +78,10 @@ def find_split(
 
 
 def _pairs(rule: Rule) -> Iterator[tuple[int, int, Variable]]:
-    """Two body positions and a variable that occurs in those two atoms and nowhere else."""
+    """Two body positions and a variable that occurs in those two atoms and nowhere else.
+
+    An atom whose variables the other one binds all is only a check: joining it first gains nothing.
+    """
     places: dict[Variable, list[int]] = {}
     for position, literal in enumerate(rule.body):
         for variable in literal_variables(literal):
@@ -86,9 +89,12 @@ def _pairs(rule: Rule) -> Iterator[tuple[int, int, Variable]]:
     in_head = literal_variables(rule.head)
     for variable, positions in places.items():
         if variable not in in_head and len(positions) == 2:
-            left, right = positions
-            if isinstance(rule.body[left], Atom) and isinstance(rule.body[right], Atom):
-                yield left, right, variable
+            pair = [rule.body[position] for position in positions]
+            first, second = (literal_variables(literal) for literal in pair)
+            if all(isinstance(literal, Atom) for literal in pair) and not (
+                first <= second or second <= first
+            ):
+                yield positions[0], positions[1], variable
 
 
 def _split(

@@ -162,6 +162,49 @@ def test_a_split_pair_without_recursive_atoms_is_evaluated_all_the_same(large_ro
     assert {part.relation for chosen in applied for part in chosen.inner.body} == {"e", "f"}  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("late", [2, 5, 20])
+@pytest.mark.parametrize(
+    "body", ["g(z), p(z, y), q(y, z)", "g(z), q(y, z), p(z, y)", "p(z, y), g(z), q(y, z), z > 0"]
+)
+def test_a_split_in_the_middle_keeps_to_old_facts(body: str, late: int) -> None:
+    """One fact of q comes a round, and what it gives must not be taken for known when the rule is split."""
+    text = f"""
+    .decl e(x: number, y: number)
+    .decl a(x: number, y: number)
+    .decl p(x: number, y: number)
+    .decl q(x: number, y: number)
+    .decl g(x: number)
+    .decl h(x: number)
+    .input e
+    .input a
+    .output h
+    p(x, y) :- a(x, y).
+    g(x) :- e(x, _).
+    q(0, 1).
+    q(y, z) :- q(x, y), e(y, z).
+    h(z) :- {body}.
+    g(x) :- h(x), e(x, 77).
+    q(x, x) :- h(x), e(x, 77).
+    p(x, x) :- h(x), e(x, 77).
+    """
+    facts = {"e": [(i, i + 1) for i in range(30)], "a": [(i + 1, i) for i in range(30)]}
+    with always_worthwhile(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stratum, "_KNOWN_FACTS", late)
+        patch.setattr(stratum, "SMALL_DELTA", 0)
+        found = engine_facts(text, facts, threads=1)
+    assert found is not None and found["h"] == {(i,) for i in range(1, 30)}
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**9), st.integers(1, 10))
+def test_late_splits_change_nothing(seed: int, late: int) -> None:
+    text, facts = recursive_program(seed)
+    with always_worthwhile(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stratum, "_KNOWN_FACTS", late)
+        patch.setattr(stratum, "SMALL_DELTA", 0)
+        assert_agrees(text, facts, threads=1)
+
+
 LOAD = "p(x, w) :- load(x, y), p(y, z), p(z, w)."
 
 
