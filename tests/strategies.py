@@ -235,7 +235,7 @@ def cases(draw: Draw, types: Sequence[str] = PRIMITIVES, compound: bool = False)
             )
         )
         for relation in relations
-        if relation.layer == 0
+        if relation.layer == 0 or (pools.keys() >= {*relation.types} and draw(st.integers(0, 3)) == 3)
     }
     header = COMPOUND_TYPES if compound else ""
     return Case(header, tuple(relations), tuple(_clauses(draw, relations, pools)), facts)

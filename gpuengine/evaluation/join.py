@@ -85,11 +85,14 @@ class JoinBuilder:
     tables: set[Table] = field(default_factory=set)
     impossible: bool = False
     _constants: dict[tuple[str, int], int] = field(default_factory=dict)
+    _bounds: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _reads_nothing: bool = False
     _count: int = 0
 
     def drive_atom(self, atom: Atom) -> Driver:
-        table = self._table(atom)
-        return Driver(table.rows, self._bindings(atom.args))
+        driver = Driver(self._table(atom).rows, self._bindings(atom.args))
+        self._note_bounds(atom)
+        return driver
 
     def drive_variables(self, rows: Rows, variables: tuple[Variable, ...]) -> Driver:
         """Rows whose columns are the given variables."""
@@ -104,6 +107,7 @@ class JoinBuilder:
         else:
             assert isinstance(literal, Atom)
             self._atom(literal, step)
+            self._note_bounds(literal)
 
     def add_alternatives(self, atoms: list[tuple[Atom, int]]) -> None:
         """Probe the shortest of several atoms that bind the same variable, and check the others."""
@@ -114,6 +118,7 @@ class JoinBuilder:
         for atom, position, _ in prepared:
             columns = tuple(c for c, arg in enumerate(atom.args) if arg != new)
             probes.append(self._probe(atom, position, columns, target_of={new: target}))
+            self._note_bounds(atom)
         number = len(self.operations)
         self.operations.append(Probe(tuple(probes)))
         for alternative, (atom, _, known) in enumerate(prepared):
@@ -125,8 +130,30 @@ class JoinBuilder:
     def insert_into(self, driver: Driver, head: Atom, *, distinct: bool) -> Pipeline:
         """End in the head's set; if the rows are known to be new and `distinct`, they need no set."""
         registers = tuple(self._term_register(arg) for arg in head.args)
+        self._check_bounds(head, registers)
         sink = Collect(registers) if distinct else Insert(self._table(head).keyset, registers)
         return self._finish(driver, sink)
+
+    def _note_bounds(self, atom: Atom) -> None:
+        """Remember the narrowest bounds of what each register can hold."""
+        for arg, bounds in zip(atom.args, self._table(atom).bounds, strict=True):
+            self._reads_nothing |= bounds == (0, 0)
+            if isinstance(arg, Variable) and bounds != (0, 0):
+                register = self.registers[arg]
+                known = self._bounds.get(register, bounds)
+                self._bounds[register] = min(known, bounds, key=lambda pair: pair[1] - pair[0])
+
+    def _check_bounds(self, head: Atom, registers: tuple[int, ...]) -> None:
+        """Kernels write without looking: what can reach the head must lie within its bounds.
+
+        While an atom has had no facts nothing reaches the head, and its bounds may still be to come.
+        """
+        if self._reads_nothing:
+            return
+        for register, (low, high) in zip(registers, self._table(head).bounds, strict=True):
+            reached = self._bounds.get(register)
+            if reached is not None and not (low <= reached[0] and reached[1] <= high):
+                raise AssertionError(f"{head.relation}: ids in {reached} do not fit {(low, high)}")
 
     def collect(self, driver: Driver, variables: tuple[Variable, ...]) -> Pipeline:
         return self._finish(driver, Collect(tuple(self.registers[variable] for variable in variables)))

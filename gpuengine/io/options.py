@@ -8,6 +8,8 @@ from enum import Enum
 from pathlib import PurePath
 
 from gpuengine.errors import DataError
+from gpuengine.language.parameters import ParameterError, columns, delimiter, quoting, unknown
+from gpuengine.language.parameters import flag as flag
 from gpuengine.language.program import Attribute, Kind
 
 
@@ -88,20 +90,15 @@ def codec_of(path: PurePath, params: Mapping[str, str]) -> str | None:
     return by_suffix or ("gzip" if flag(params, "compress") else None)
 
 
-def flag(params: Mapping[str, str], key: str) -> bool:
-    value = params.get(key, "false").lower()
-    if value not in ("true", "false"):
-        raise DataError(f'{key}="{params[key]}": expected true or false')
-    return value == "true"
-
-
 def reading_dialect(path: PurePath, params: Mapping[str, str], arity: int) -> Dialect:
     """The dialect to read `path` with.
 
     Soufflé's files are tab-separated whatever they are called, and so are ours; only where nothing
     was said about a file called ``.csv`` does its first row decide (`Dialect.settled`).
     """
-    dialect = replace(text_dialect(params), columns=_columns(params, arity))
+    for key, hint in unknown("input", params):
+        raise ParameterError(key, f"there is no parameter {key}", hint)
+    dialect = replace(text_dialect(params), columns=columns(params, arity))
     suffixes = [s.lower() for s in path.suffixes[-2:]]
     stem_suffix = suffixes[0] if suffixes and suffixes[-1] in CODEC_OF_SUFFIX else "".join(suffixes[-1:])
     said = params.keys() & {"IO", "delimiter", "rfc4180"}
@@ -110,27 +107,7 @@ def reading_dialect(path: PurePath, params: Mapping[str, str], arity: int) -> Di
 
 def text_dialect(params: Mapping[str, str]) -> Dialect:
     """The dialect that ``delimiter= rfc4180= headers=`` and ``IO=csv`` describe."""
-    comma_file = params.get("IO") == "csv"
-    quoting = flag(params, "rfc4180") if "rfc4180" in params else comma_file and "delimiter" not in params
-    delimiter = params.get("delimiter", "," if quoting or comma_file else "\t").replace("\\t", "\t")
-    if not delimiter or "\n" in delimiter or "\r" in delimiter:
-        raise DataError(f"delimiter={delimiter!r}: a delimiter has at least one character and no line break")
-    if quoting and '"' in delimiter:
-        raise DataError(f"delimiter={delimiter!r}: with rfc4180=true a delimiter can't contain '\"'")
-    return Dialect(delimiter.encode(), quoting, flag(params, "headers"), None)
-
-
-def _columns(params: Mapping[str, str], arity: int) -> tuple[int, ...] | None:
-    text = params.get("columns", "")
-    if not text:
-        return None
-    parts = text.split(":")
-    if not all(p.strip().isdecimal() for p in parts) or len(set(parts)) != arity or len(parts) != arity:
-        raise DataError(
-            f'columns="{text}": expected {arity} different column numbers, counted from 0 and separated by '
-            f'colons, as in columns="{":".join(map(str, range(arity)))}"'
-        )
-    return tuple(int(p) for p in parts)
+    return Dialect(delimiter(params).encode(), quoting(params), flag(params, "headers"), None)
 
 
 def pick_columns(

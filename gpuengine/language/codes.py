@@ -25,6 +25,7 @@ MIXED_UNION = "E0107"
 EQREL = "E0108"
 DIRECTIVE = "E0109"
 UNKNOWN_BRANCH = "E0110"
+PARAMETER = "E0111"
 
 UNKNOWN_COMPONENT = "E0201"
 COMPONENT_PARAMETERS = "E0202"
@@ -75,6 +76,7 @@ DESCRIPTIONS: dict[str, str] = {
     EQREL: "an eqrel relation that is not binary over one type",
     DIRECTIVE: "a directive with a missing or malformed parameter",
     UNKNOWN_BRANCH: "an ADT branch that is not declared",
+    PARAMETER: "a directive with a parameter that it does not have",
     UNKNOWN_COMPONENT: "a component that is not declared",
     COMPONENT_PARAMETERS: "a component with the wrong number of type parameters",
     OVERRIDE: "an .override outside a component, or of a relation that is not overridable",

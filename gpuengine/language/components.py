@@ -13,7 +13,7 @@ from collections.abc import Container
 from typing import NamedTuple
 
 from gpuengine.language import codes
-from gpuengine.language.diagnostics import LOST_COMPONENT, Reporter, nearest
+from gpuengine.language.diagnostics import LOST_COMPONENT, Reporter, counted, nearest
 from gpuengine.language.syntax import (
     AdtDecl,
     Atom,
@@ -225,9 +225,10 @@ class _Expander:
     def _bind(self, component: Component, used: ComponentType, scope: Scope) -> dict[str, tuple[Name, Scope]]:
         formal, actual = component.type.params, used.params
         if len(formal) != len(actual):
+            takes = counted(len(formal), "type parameter")
             self._reporter.error(
                 codes.COMPONENT_PARAMETERS,
-                f"the component {used.name.text} takes {len(formal)} type parameters, {len(actual)} given",
+                f"the component {used.name.text} takes {takes}, {len(actual)} given",
                 used.name.start,
                 used.name.end,
                 notes=[f"declared at {self._span(component.type.name)}"],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from gpuengine.language import codes
+from collections.abc import Mapping
+
+from gpuengine.language import codes, parameters
 from gpuengine.language.components import Flat, Scope
 from gpuengine.language.diagnostics import Reporter, nearest
 from gpuengine.language.program import Directive, Relation
 from gpuengine.language.syntax import DirectiveDecl, Name, RelationDecl
-from gpuengine.language.type_environment import TypeEnvironment, resolve_attributes
+from gpuengine.language.type_environment import UNKNOWN, TypeEnvironment, resolve_attributes
 
 _IO_QUALIFIERS = ("input", "output", "printsize")
 
@@ -55,24 +57,57 @@ class Declarations:
         qualifiers = frozenset(tags).difference(_IO_QUALIFIERS)
         relation = self.relations[full] = Relation(full, attributes, qualifiers, span)
         self.directives += [Directive(tag, full, {}, span) for tag in tags if tag in _IO_QUALIFIERS]
-        if "eqrel" in qualifiers and (relation.arity != 2 or attributes[0].type != attributes[1].type):
+        types = {attribute.type for attribute in attributes} - {UNKNOWN}
+        if "eqrel" in qualifiers and (relation.arity != 2 or len(types) > 1):
             message = f"the eqrel relation {full} must have two attributes of the same type"
             self._reporter.error(codes.EQREL, message, name.start, name.end)
 
     def _directive(self, decl: DirectiveDecl, scope: Scope) -> None:
-        if decl.kind == "limitsize" and not decl.params.get("n", "").isdecimal():
-            self._reporter.error(
-                codes.DIRECTIVE,
-                ".limitsize needs the largest number of facts as a parameter n",
-                decl.start,
-                decl.end,
-                f"write .limitsize {decl.relations[0].text}(n=1000)",
-            )
-        for name in decl.relations:
-            relation = self.find(name, scope)
-            if relation is not None:
-                span = self._reporter.sources.span(decl.start, decl.end)
-                self.directives.append(Directive(decl.kind, relation.name, decl.params, span))
+        params = {param.key.text: param.value for param in decl.params}
+        relations = [(name, relation) for name in decl.relations if (relation := self.find(name, scope))]
+        if decl.kind == "limitsize":
+            self._limit(decl, params)
+        else:
+            self._values(decl, relations, params)
+        # Soufflé has a second way to write .printsize.
+        kind = "printsize" if params.get("IO") == "stdoutprintsize" else decl.kind
+        span = self._reporter.sources.span(decl.start, decl.end)
+        self.directives += [Directive(kind, relation.name, params, span) for _, relation in relations]
+
+    def _limit(self, decl: DirectiveDecl, params: Mapping[str, str]) -> None:
+        if params.get("n", "").isdecimal():
+            self._names(decl, params)
+            return
+        self._reporter.error(
+            codes.DIRECTIVE,
+            ".limitsize needs the largest number of facts as a parameter n",
+            decl.start,
+            decl.end,
+            f"write .limitsize {decl.relations[0].text}(n=1000)",
+        )
+
+    def _values(
+        self, decl: DirectiveDecl, relations: list[tuple[Name, Relation]], params: Mapping[str, str]
+    ) -> None:
+        """Check the parameters of a directive that reads or writes; a mistake is shown for one relation."""
+        wrong: dict[str, tuple[Name, parameters.ParameterError]] = {}
+        for name, relation in relations:
+            for error in parameters.wrong(decl.kind, params, relation):
+                wrong.setdefault(error.key, (name, error))
+        for key, (name, error) in wrong.items():
+            message = f".{decl.kind} {name.text}: {error.message}"
+            self._parameter_error(codes.DIRECTIVE, message, decl, key, error.hint)
+        if "IO" not in wrong:  # else the others may well be its own
+            self._names(decl, params)
+
+    def _names(self, decl: DirectiveDecl, params: Mapping[str, str]) -> None:
+        for key, hint in parameters.unknown(decl.kind, params):
+            message = f".{decl.kind} {decl.relations[0].text}: there is no parameter {key}"
+            self._parameter_error(codes.PARAMETER, message, decl, key, hint)
+
+    def _parameter_error(self, code: str, message: str, decl: DirectiveDecl, key: str, hint: str) -> None:
+        place = next(param.key for param in reversed(decl.params) if param.key.text == key)
+        self._reporter.error(code, message, place.start, place.end, hint)
 
     def _override(self, name: Name, scope: Scope) -> None:
         relation = self.relations.get(scope.prefix + name.text)

@@ -72,3 +72,8 @@ def nearest(name: str, candidates: Iterable[str], what: str) -> str | None:
     """A hint that names the candidate closest to a misspelt name, if one is close."""
     close = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.6)
     return f"did you mean the {what} '{close[0]}'?" if close else None
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 argument``, ``2 arguments``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

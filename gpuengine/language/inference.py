@@ -13,7 +13,7 @@ from gpuengine.language import codes
 from gpuengine.language.cells import Cell, root_cell
 from gpuengine.language.components import Scope
 from gpuengine.language.declarations import Declarations
-from gpuengine.language.diagnostics import Reporter, nearest
+from gpuengine.language.diagnostics import Reporter, counted, nearest
 from gpuengine.language.functors import NUMERIC, ORDERED, SIGNATURES, Uniform, argument_range
 from gpuengine.language.literals import INT64_MAX, INT64_MIN
 from gpuengine.language.normalise import Plain, TooManyDisjuncts, disjuncts
@@ -117,8 +117,8 @@ class Inference:
             names = ", ".join(attribute.name for attribute in relation.attributes)
             self._error(
                 codes.ARITY,
-                f"{relation.name} has {_count(relation.arity, 'attribute')}, "
-                f"{_count(len(atom.args), 'argument')} given",
+                f"{relation.name} has {counted(relation.arity, 'attribute')}, "
+                f"{counted(len(atom.args), 'argument')} given",
                 atom,
                 f"it is declared as {relation.name}({names}) at {relation.span}",
             )
@@ -230,9 +230,9 @@ class Inference:
         cells = [self._visit(arg, frame) for arg in call.args]
         least, most = argument_range(signature)
         if len(cells) < least or (most is not None and len(cells) > most):
-            wanted = f"{least} or more" if most is None else f"{least} to {most}"
-            wanted = str(least) if least == most else wanted
-            message = f"{call.op} takes {wanted} arguments, {len(cells)} given"
+            wanted = f"{least} or more arguments" if most is None else f"{least} to {most} arguments"
+            wanted = counted(least, "argument") if least == most else wanted
+            message = f"{call.op} takes {wanted}, {len(cells)} given"
             self._error(codes.ARGUMENT_COUNT, message, call)
         if isinstance(signature, Uniform):
             result = Cell(signature.kinds)
@@ -263,8 +263,8 @@ class Inference:
 
     def _fields(self, value: Record | BranchValue, name: str, fields: tuple[Attribute, ...]) -> None:
         if len(value.args) != len(fields):
-            given = _count(len(value.args), "argument")
-            message = f"{name} has {_count(len(fields), 'field')}, {given} given"
+            given = counted(len(value.args), "argument")
+            message = f"{name} has {counted(len(fields), 'field')}, {given} given"
             self._error(codes.ARGUMENT_COUNT, message, value)
 
     def _cast(self, cast: Cast, frame: Frame) -> Cell:
@@ -273,6 +273,9 @@ class Inference:
         if type_ is None:
             hint = nearest(cast.type.text, self._environment.types, "type")
             self._error(codes.UNDECLARED_TYPE, f"the type {cast.type.text} is not declared", cast, hint)
+            return Cell()
+        if type_ is UNKNOWN:
+            self._failed = True
             return Cell()
         root = self._environment.roots[type_.space]
         if isinstance(cast.arg, Record | Nil):
@@ -388,7 +391,3 @@ def _out_of_range(value: int, primitive: str) -> bool:
 
 def _article(name: str) -> str:
     return f"{'an' if name[:1] in 'aeiouAEIOU' else 'a'} {name}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gpuengine.language.diagnostics import counted
 from gpuengine.language.lexer import Token, tokenize
 from gpuengine.language.source import Buffer
 
@@ -134,5 +135,6 @@ def _arguments(macro: Macro, tokens: list[Token], at: int) -> tuple[list[list[To
     if not macro.params and given == [[]]:
         given = []
     if len(given) != len(macro.params):
-        raise MacroError(f"the macro {macro.name} takes {len(macro.params)} arguments, {len(given)} given")
+        takes = counted(len(macro.params), "argument")
+        raise MacroError(f"the macro {macro.name} takes {takes}, {len(given)} given")
     return given, position + 1

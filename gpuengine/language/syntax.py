@@ -82,10 +82,18 @@ TypeDecl = SubtypeDecl | UnionDecl | RecordDecl | AdtDecl
 
 
 @node
+class Parameter:
+    """``key=value``; `key` has the place of the whole."""
+
+    key: Name
+    value: str
+
+
+@node
 class DirectiveDecl:
     kind: str
     relations: list[Name]
-    params: dict[str, str]
+    params: list[Parameter]
     start: int
     end: int
 

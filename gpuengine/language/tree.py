@@ -39,6 +39,7 @@ from gpuengine.language.syntax import (
     Nil,
     Not,
     Override,
+    Parameter,
     Pragma,
     Record,
     RecordDecl,
@@ -149,15 +150,16 @@ class TreeBuilder:
     # Directives
 
     def make_directive(self, start: int, end: int, kind: Token, relations: list[Name]) -> DirectiveDecl:
-        return DirectiveDecl(kind[1][1:], relations, {}, start, end)
+        return DirectiveDecl(kind[1][1:], relations, [], start, end)
 
     def make_directive_with(
-        self, start: int, end: int, kind: Token, relations: list[Name], pairs: list[tuple[str, str]]
+        self, start: int, end: int, kind: Token, relations: list[Name], params: list[Parameter]
     ) -> DirectiveDecl:
-        return DirectiveDecl(kind[1][1:], relations, dict(pairs), start, end)
+        return DirectiveDecl(kind[1][1:], relations, params, start, end)
 
-    def make_pair(self, start: int, end: int, key: Token, value: Token) -> tuple[str, str]:
-        return key[1], self._string(value) if value[0] == "STRING" else value[1]
+    def make_pair(self, start: int, end: int, key: Token, value: Token) -> Parameter:
+        text = self._string(value) if value[0] == "STRING" else value[1]
+        return Parameter(Name(key[1], start, end), text)
 
     def make_flag_pragma(self, start: int, end: int, key: Token) -> Pragma:
         return self._pragma(self._string(key), "", start, end)

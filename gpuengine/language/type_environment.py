@@ -25,7 +25,7 @@ from gpuengine.language.syntax import AdtDecl, Name, RecordDecl, SubtypeDecl, Ty
 from gpuengine.language.syntax import Attribute as AttributeDecl
 
 PRIMITIVES = {type_.name: type_ for type_ in (NUMBER, UNSIGNED, FLOAT, SYMBOL)}
-UNKNOWN = Type("?", Kind.NUMBER, "?")  # stands for a type that is not declared, and fits everything
+UNKNOWN = Type("?", Kind.NUMBER, "?")  # stands for a type with a reported error, and fits everything
 
 
 class BranchOf(NamedTuple):
@@ -57,7 +57,7 @@ class TypeEnvironment:
 
     def is_subtype(self, sub: Type, sup: Type) -> bool:
         if sub.space != sup.space:
-            return False
+            return sub is UNKNOWN or sup is UNKNOWN
         if self.lenient or sub.name == sup.name or sup.name == sup.space:
             return True
         key = (sub.name, sup.name)
@@ -110,7 +110,7 @@ class TypeEnvironment:
 
 
 def declare(types: list[tuple[TypeDecl, Scope]], reporter: Reporter) -> TypeEnvironment:
-    """The environment of the declared types; wrong declarations are reported and left out."""
+    """The environment of the declared types; wrong declarations are reported and become `UNKNOWN`."""
     return _Declarer(types, reporter).run()
 
 
@@ -173,6 +173,7 @@ class _Declarer:
                 if any(state.get(name) is False for name in needed[full]):
                     decl = self._declared[full][0]
                     self._error(codes.CYCLIC_TYPE, f"the type {full} is defined through itself", decl.name)
+                    self._environment.types[full] = UNKNOWN
                 else:
                     self._derive(full, needed[full])
                 state[full] = True
@@ -195,8 +196,10 @@ class _Declarer:
     def _derive(self, full: str, names: list[str]) -> None:
         environment = self._environment
         decl = self._declared[full][0]
-        members = [environment.types[name] for name in names if name in environment.types]
-        if not members:
+        members = [environment.types[name] for name in names]
+        environment.types[full] = UNKNOWN
+        referred = len(decl.members) if isinstance(decl, UnionDecl) else 1
+        if len(members) < referred or UNKNOWN in members:
             return
         if len({member.space for member in members}) > 1:
             spaces = " and ".join(dict.fromkeys(member.space for member in members))

@@ -154,6 +154,21 @@ def mutual(edges: Pairs, end: int) -> tuple[Stratum, list[str], list[State]]:
     return stratum, ["odd", "even"], loop(state, step)
 
 
+def joined(edges: Pairs, end: int) -> tuple[Stratum, list[str], list[State]]:
+    """One pair that is old from the second round on, and what it leads to: only OLD facts tell it."""
+    first = min(edges)[0] if edges else 0
+    names: State = {"edge": edges, "entry": {(end - 1, first)}, "path": edges, "both": set()}
+    stratum = Stratum({name: Relation(pairs, end) for name, pairs in names.items()})
+    stratum.add_variant("path", "path", "edge", "left")
+    stratum.add_variant("both", "entry", "path", "left")
+    stratum.add_variant("both", "entry", "path", "right", old=True)
+
+    def step(s: State) -> State:
+        return {"entry": s["entry"], "path": join(s["path"], s["edge"]), "both": join(s["entry"], s["path"])}
+
+    return stratum, ["entry", "path", "both"], loop(names, step)
+
+
 def random_graph(seed: int, nodes: int, count: int, spread: int) -> Pairs:
     rng = np.random.default_rng(seed)
     numbers = (rng.integers(0, nodes, (count, 2)) * spread).tolist()
@@ -165,13 +180,16 @@ GRAPHS = {
     "empty": (set(), 4),
     "one edge": ({(0, 1)}, 4),
     "loop": ({(1, 1)}, 4),
+    "two edges": ({(0, 1), (1, 3)}, 4),
     "chain": (CHAIN, 61),
     "cycle": ({(i, (i + 1) % 23) for i in range(23)}, 23),
     "random, dense ids": (random_graph(1, 45, 90, 1), 45),
     "random, spread ids": (random_graph(2, 60, 100, 70_000_001), ID_END),
     "many short chains": ({(3 * i + j, 3 * i + j + 1) for i in range(900) for j in range(2)}, 1 << 20),
 }
-SHAPES = pytest.mark.parametrize("shape", [linear, nonlinear, mutual], ids=lambda shape: shape.__name__)
+SHAPES = pytest.mark.parametrize(
+    "shape", [linear, nonlinear, mutual, joined], ids=lambda shape: shape.__name__
+)
 Shape = Callable[[Pairs, int], tuple[Stratum, list[str], list[State]]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -100,3 +101,30 @@ def test_each_new_row_comes_out_once(kind: int, sink: tuple[int, ...], spread: i
     }
     assert len(found) == len(wanted), "no row twice, none missing"
     assert set(map(tuple, found.tolist())) == wanted
+
+
+@pytest.mark.parametrize(
+    ("arity", "count", "end", "kind", "times"),
+    [(1, 1 << 20, 1 << 20, BITMAP, 12), (2, 1 << 18, ID_END, HASHED, 5), (3, 1 << 17, ID_END, WIDE, 5)],
+)
+def test_threads_that_insert_the_same_rows_at_once(
+    arity: int, count: int, end: int, kind: int, times: int
+) -> None:
+    """All walk over the same rows at the same time: who is behind catches up, and then they race."""
+    rows = Rows(arity)
+    rows.append([np.arange(count, dtype=np.uint32) for _ in range(arity)], count)
+    for _ in range(times):
+        keyset = KeySet(arity, [(0, end)] * arity, count)
+        assert keyset.kind == kind
+        together = threading.Barrier(2)
+
+        def insert(
+            worker: int, keyset: KeySet = keyset, together: threading.Barrier = together
+        ) -> np.ndarray:
+            together.wait()
+            return keyset.insert(rows, 0, count)
+
+        with ThreadPoolExecutor(2) as pool:
+            one, other = pool.map(insert, range(2))
+        assert (one != other).all(), "each row is new to exactly one of them"
+        assert keyset.contains(rows, 0, count).all()

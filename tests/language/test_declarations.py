@@ -37,12 +37,12 @@ def test_legacy_qualifiers_become_directives() -> None:
 def test_directives_with_parameters() -> None:
     text = r"""
     .decl A(x: number) .decl B(x: number)
-    .input A, B(IO=file, filename="a b.csv", delimiter="\t", headers=true, columns="0:1")
+    .input A, B(IO=file, filename="a b.csv", delimiter="\t", headers=true, columns="3")
     .output A()
     .printsize B
     .limitsize A(n=10)
     """
-    params = {"IO": "file", "filename": "a b.csv", "delimiter": "\t", "headers": "true", "columns": "0:1"}
+    params = {"IO": "file", "filename": "a b.csv", "delimiter": "\t", "headers": "true", "columns": "3"}
     assert directives(text) == [
         ("input", "A", params),
         ("input", "B", params),

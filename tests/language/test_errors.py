@@ -34,6 +34,7 @@ TRIGGERS = {
     codes.MIXED_UNION: ".type T = number | float",
     codes.EQREL: ".decl p(x: number) eqrel",
     codes.DIRECTIVE: N + ".limitsize n(k=1)",
+    codes.PARAMETER: N + '.output n(fielname="n.txt")',
     codes.UNKNOWN_BRANCH: N + "n(1) :- $None = $None.",
     codes.UNKNOWN_COMPONENT: ".init a = A",
     codes.COMPONENT_PARAMETERS: ".comp A { } .init a = A<number>",
@@ -45,7 +46,7 @@ TRIGGERS = {
     codes.NOT_A_SUBTYPE: N + ".type A <: number .decl a(x: A)\na(x) :- n(x).",
     codes.UNKNOWN_RECORD: N + "n(1) :- [1] = [1].",
     codes.ARGUMENT_COUNT: N + "n(strlen()).",
-    codes.CAST: N + 'n(as("a", number)).',
+    codes.CAST: '.decl f(x: float)\nf(as("a", float)).',
     codes.UNGROUNDED: N + "n(x) :- m(y).",
     codes.WILDCARD: N + "n(_).",
     codes.UNSTRATIFIABLE: N + "n(x) :- m(x), !n(x).",
@@ -161,6 +162,39 @@ def test_errors_inside_components_leave_the_component() -> None:
 def test_a_lost_declaration_causes_no_other_errors() -> None:
     assert codes_of(".decl p(x number)\n.decl q(x: number)\nq(x) :- p(x).\n") == ["E0001"]
     assert codes_of(".type T == number\n.decl q(x: T)\nq(1).\n") == ["E0001"]
+
+
+@pytest.mark.parametrize(
+    ("types", "code"),
+    [
+        (".type A <: B\n.type B <: A", codes.CYCLIC_TYPE),
+        (".type A = number | symbol", codes.MIXED_UNION),
+        (".type A <: nowhere", codes.UNDECLARED_TYPE),
+        (".type A = number | nowhere", codes.UNDECLARED_TYPE),
+        (".type B = number | symbol\n.type A <: B", codes.MIXED_UNION),
+    ],
+)
+def test_a_wrong_type_fits_everything(types: str, code: str) -> None:
+    uses = """
+    .type S <: symbol
+    .type R = [a: A]
+    .decl p(x: A) .decl e(x: A, y: number) eqrel .decl s(x: S) .decl r(x: R)
+    p("a"). p(1). r([1]). r(["a"]).
+    p(x) :- r([x]).
+    s(as(x, A)) :- p(x).
+    s(x) :- p(x).
+    """
+    assert codes_of(types + uses) == [code]
+
+
+def test_one_argument_is_no_arguments() -> None:
+    assert diagnostics("#define F(x) x\n" + N + "n(F(1, 2)).")[0].message == (
+        "the macro F takes 1 argument, 2 given"
+    )
+    assert diagnostics(N + "n(strlen()).")[0].message == "strlen takes 1 argument, 0 given"
+    assert diagnostics(".comp A<T> { }\n.init a = A")[0].message == (
+        "the component A takes 1 type parameter, 0 given"
+    )
 
 
 def test_a_wrong_token_does_not_take_the_declaration_before_it_along() -> None:

@@ -46,9 +46,11 @@ def _rule(random: Random) -> str:
             left, right = right, left
         elif kind < 0.25:
             right = random.choice(NAMES[: length + 1])
-        elif kind < 0.3:
+        elif kind < 0.33 and i:
+            left, right = NAMES[i], NAMES[i - 1]
+        elif kind < 0.36:
             left = str(random.randrange(4))
-        elif kind < 0.35:
+        elif kind < 0.4:
             right = "_"
         atoms.append(f"{relation}({left}, {right})")
     bound = sorted({c for atom in atoms for c in atom[2:-1].split(", ") if c in NAMES})

@@ -125,8 +125,8 @@ def test_a_split_in_the_middle_of_a_fixpoint(late: int) -> None:
     assert set(expected) == {"new", "load", "store", "p"}
 
 
-def test_a_split_can_leave_a_relation_without_columns() -> None:
-    """``p(a, b), p(b, a)`` joined and forgotten: what remains is whether there is such a pair."""
+def test_a_pair_of_which_one_atom_only_checks_is_left_alone() -> None:
+    """``p(a, b), e(b, a)`` joins nothing: the second atom filters what the first one binds."""
     text = """
     .decl e(x: number, y: number)
     .decl p(x: number, y: number)
@@ -139,7 +139,7 @@ def test_a_split_can_leave_a_relation_without_columns() -> None:
         assert_agrees(text, {"e": [(1, 2), (3, 4), (4, 3)]})
         assert_agrees(text, {"e": [(1, 2), (3, 4)]})
         assert_agrees(text, {"e": []})
-    assert any(not chosen.inner.head.args for chosen in applied)
+    assert not applied
 
 
 @pytest.mark.parametrize("large_rounds", [False, True])
