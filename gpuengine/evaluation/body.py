@@ -258,6 +258,8 @@ class _Compiler:
         self, builder: JoinBuilder, driver: Driver, rows: Rows | None, inputs: tuple[Variable, ...]
     ) -> None:
         if isinstance(self.sink, Atom):
+            if not self.stages:
+                builder.check_bounds(self.sink)
             pipeline = builder.insert_into(driver, self.sink, distinct=self.distinct)
             self.stages.append(Stage(pipeline, Program(pipeline, self.stop), rows, inputs, builder.registers))
         else:

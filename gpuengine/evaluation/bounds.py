@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from gpuengine.evaluation.database import Database
 from gpuengine.language.program import Atom, Comparison, Constant, Rule, Variable
 
+NOTHING = (0, 0)
+"""The bounds of a column without ids."""
+
 
 def flow_bounds(rules: Sequence[Rule], database: Database) -> None:
     """Widen the heads of `rules` until nothing changes."""
@@ -45,16 +48,18 @@ def _head_bounds(rule: Rule, database: Database) -> list[tuple[int, int]]:
 
 
 def _variable_bounds(rule: Rule, database: Database) -> dict[Variable, tuple[int, int]] | None:
-    """The narrowest column each variable stands in; None if some atom is empty, so nothing is derived."""
+    """What the columns that a variable stands in have in common; None if nothing can be derived."""
     found: dict[Variable, tuple[int, int]] = {}
     for literal in rule.body:
         if not isinstance(literal, Atom):
             continue
         for arg, bounds in zip(literal.args, database.tables[literal.relation].bounds, strict=True):
-            if bounds == (0, 0):
+            if bounds == NOTHING:
                 return None
-            if isinstance(arg, Variable) and (arg not in found or _extent(bounds) < _extent(found[arg])):
-                found[arg] = bounds
+            if isinstance(arg, Variable):
+                found[arg] = intersect(found.get(arg, bounds), bounds)
+                if found[arg] == NOTHING:
+                    return None
     _follow_equations(rule, found, database)
     return found
 
@@ -77,5 +82,7 @@ def _follow_equations(rule: Rule, found: dict[Variable, tuple[int, int]], databa
                         changed = True
 
 
-def _extent(bounds: tuple[int, int]) -> int:
-    return bounds[1] - bounds[0]
+def intersect(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    """The ids within both bounds; NOTHING if there are none."""
+    low, high = max(one[0], other[0]), min(one[1], other[1])
+    return (low, high) if low < high else NOTHING

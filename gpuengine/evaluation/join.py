@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gpuengine.evaluation.bounds import NOTHING, intersect
 from gpuengine.evaluation.database import Database
 from gpuengine.kernels.contract import (
     IGNORE,
@@ -130,28 +131,27 @@ class JoinBuilder:
     def insert_into(self, driver: Driver, head: Atom, *, distinct: bool) -> Pipeline:
         """End in the head's set; if the rows are known to be new and `distinct`, they need no set."""
         registers = tuple(self._term_register(arg) for arg in head.args)
-        self._check_bounds(head, registers)
         sink = Collect(registers) if distinct else Insert(self._table(head).keyset, registers)
         return self._finish(driver, sink)
 
     def _note_bounds(self, atom: Atom) -> None:
-        """Remember the narrowest bounds of what each register can hold."""
+        """Remember within which bounds each register's ids must lie."""
         for arg, bounds in zip(atom.args, self._table(atom).bounds, strict=True):
-            self._reads_nothing |= bounds == (0, 0)
-            if isinstance(arg, Variable) and bounds != (0, 0):
+            self._reads_nothing |= bounds == NOTHING
+            if isinstance(arg, Variable):
                 register = self.registers[arg]
-                known = self._bounds.get(register, bounds)
-                self._bounds[register] = min(known, bounds, key=lambda pair: pair[1] - pair[0])
+                self._bounds[register] = intersect(self._bounds.get(register, bounds), bounds)
+                self._reads_nothing |= self._bounds[register] == NOTHING
 
-    def _check_bounds(self, head: Atom, registers: tuple[int, ...]) -> None:
-        """Kernels write without looking: what can reach the head must lie within its bounds.
+    def check_bounds(self, head: Atom) -> None:
+        """Kernels write without looking: what can reach the head of a pure body must lie within its bounds.
 
-        While an atom has had no facts nothing reaches the head, and its bounds may still be to come.
+        While atoms have no ids in common nothing reaches the head, and its bounds may still be to come.
         """
         if self._reads_nothing:
             return
-        for register, (low, high) in zip(registers, self._table(head).bounds, strict=True):
-            reached = self._bounds.get(register)
+        for arg, (low, high) in zip(head.args, self._table(head).bounds, strict=True):
+            reached = self._bounds.get(self._term_register(arg))
             if reached is not None and not (low <= reached[0] and reached[1] <= high):
                 raise AssertionError(f"{head.relation}: ids in {reached} do not fit {(low, high)}")
 
