@@ -40,7 +40,7 @@ def find_outputs(engine: Engine, output_dir: Path | None) -> list[Output]:
         if directive.kind != "output":
             continue
         relation, params = directive.relation, directive.params
-        printed = output_dir is None or params.get("IO") in ("stdout", "stdoutprintsize")
+        printed = output_dir is None or params.get("IO") == "stdout"
         path = None if printed or output_dir is None else output_path(relation, params, output_dir)
         if path is not None and owner.setdefault(path, relation) != relation:
             raise DataError(f"{owner[path]} and {relation} would both be written to {path}")

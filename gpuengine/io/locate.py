@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpuengine.errors import DataError
-from gpuengine.io.options import Format, flag, format_of
+from gpuengine.io.options import Format, format_of
+from gpuengine.language.parameters import flag
 
 STDIN = Path("-")
 

@@ -8,8 +8,7 @@ from enum import Enum
 from pathlib import PurePath
 
 from gpuengine.errors import DataError
-from gpuengine.language.parameters import ParameterError, columns, delimiter, quoting, unknown
-from gpuengine.language.parameters import flag as flag
+from gpuengine.language.parameters import ParameterError, columns, delimiter, flag, quoting, unknown
 from gpuengine.language.program import Attribute, Kind
 
 

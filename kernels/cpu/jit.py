@@ -21,12 +21,11 @@ import ctypes
 import hashlib
 import os
 import platform
-import tempfile
 import threading
 import time
 import types
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -199,13 +198,14 @@ def _store(wanted: Kernel, symbol: str, code: bytes) -> None:
     rest = symbol.encode() + b"\n" + code
     content = hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
     folder = _cache_folder()
+    temporary = folder / f".{wanted.name}.{os.getpid()}.{threading.get_ident()}"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as out:
-            out.write(content)
-        Path(out.name).replace(folder / f"{wanted.name}.bin")
+        temporary.write_bytes(content)
+        temporary.replace(folder / f"{wanted.name}.bin")
     except OSError:
-        return
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def _compile(wanted: Kernel) -> int:
