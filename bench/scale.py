@@ -102,8 +102,7 @@ def page(report: Report) -> str:
     """One plot a workload and the table."""
     sections = []
     for name, series in growth(report).items():
-        classes = CLASSES | {f"{OURS}, evaluation": "s7"}
-        plot = svg.lines(series, classes, "facts in the result", "seconds", reference=True)
+        plot = svg.lines(series, CLASSES, "facts in the result", "seconds", reference=True)
         sections.append(f"<h2>{name}</h2>{legend(series)}<figure>{plot}</figure>")
     note = '<p class="note">Dashed: as much longer as the output is larger, from the first point.</p>'
     sections.append(note + table(_HEADERS, (("", row) for row in _rows(report))))
