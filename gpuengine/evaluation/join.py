@@ -151,7 +151,8 @@ class JoinBuilder:
         if self._reads_nothing:
             return
         for arg, (low, high) in zip(head.args, self._table(head).bounds, strict=True):
-            reached = self._bounds.get(self._term_register(arg))
+            # A constant fits by itself; its register may also stand for a variable that must equal it.
+            reached = None if isinstance(arg, Constant) else self._bounds.get(self._term_register(arg))
             if reached is not None and not (low <= reached[0] and reached[1] <= high):
                 raise AssertionError(f"{head.relation}: ids in {reached} do not fit {(low, high)}")
 
