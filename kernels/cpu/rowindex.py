@@ -49,22 +49,25 @@ def stored_key(slots, at):
 
 
 @device
+def seek_hashed(slots, capacity, stored):
+    """Where the hashed slot of a key + 1 begins, or the empty one that ends the search for it."""
+    place = place_of(mix(stored), capacity)
+    while True:
+        at = place * HASHED_WORDS
+        found = stored_key(slots, at)
+        if found == stored or found == np.uint64(0):
+            return at
+        place = place + 1 if place + 1 < capacity else 0
+
+
+@device
 def find_slot(index, key):
     """Where the words of an in-range key's slot begin, or NO_SLOT."""
     if index[INDEX_HASHED] == 0:
         return key * SLOT_WORDS
     slots = as_u4(index[INDEX_SLOTS])
-    stored = np.uint64(key) + np.uint64(1)
-    capacity = index[INDEX_SLOT_CAPACITY]
-    place = place_of(mix(stored), capacity)
-    while True:
-        at = place * HASHED_WORDS
-        found = stored_key(slots, at)
-        if found == stored:
-            return at + KEY_WORDS
-        if found == np.uint64(0):
-            return np.int64(NO_SLOT)
-        place = place + 1 if place + 1 < capacity else 0
+    at = seek_hashed(slots, index[INDEX_SLOT_CAPACITY], np.uint64(key) + np.uint64(1))
+    return at + KEY_WORDS if stored_key(slots, at) != np.uint64(0) else np.int64(NO_SLOT)
 
 
 @device
@@ -86,20 +89,14 @@ def slot_for(index, key):
     slots = as_u4(index[INDEX_SLOTS])
     stored = np.uint64(key) + np.uint64(1)
     capacity = index[INDEX_SLOT_CAPACITY]
-    place = place_of(mix(stored), capacity)
-    while True:
-        at = place * HASHED_WORDS
-        found = stored_key(slots, at)
-        if found == stored:
-            return at + KEY_WORDS
-        if found == np.uint64(0):
-            if 10 * index[INDEX_SLOT_COUNT] >= 7 * capacity:
-                return np.int64(NO_SLOT)
-            slots[at] = np.uint32(stored)
-            slots[at + 1] = np.uint32(stored >> np.uint64(32))
-            index[INDEX_SLOT_COUNT] += 1
-            return at + KEY_WORDS
-        place = place + 1 if place + 1 < capacity else 0
+    at = seek_hashed(slots, capacity, stored)
+    if stored_key(slots, at) == np.uint64(0):
+        if 10 * index[INDEX_SLOT_COUNT] >= 7 * capacity:
+            return np.int64(NO_SLOT)
+        slots[at] = np.uint32(stored)
+        slots[at + 1] = np.uint32(stored >> np.uint64(32))
+        index[INDEX_SLOT_COUNT] += 1
+    return at + KEY_WORDS
 
 
 @device
