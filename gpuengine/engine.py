@@ -12,22 +12,28 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpuengine.errors import BackendError, GpuEngineError, Interrupted
+from gpuengine.errors import GpuEngineError, Interrupted
+from gpuengine.evaluation.accelerator import find_accelerator
 from gpuengine.evaluation.body import compile_body
 from gpuengine.evaluation.budget import Budget, parse_size
 from gpuengine.evaluation.database import Database
+from gpuengine.evaluation.failures import device_failures
 from gpuengine.evaluation.fixpoint import Fixpoint
+from gpuengine.evaluation.placement import Placement
 from gpuengine.evaluation.progress import Progress
+from gpuengine.evaluation.thresholds import Thresholds
+from gpuengine.kernels.contract import Backend, DeviceMemoryError
 from gpuengine.kernels.cpu import evaluation_kernels
+from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.jit import load_in_background
 from gpuengine.language import parse_program, parse_query
-from gpuengine.language.program import Attribute, Constant, Program, Relation, Variable
+from gpuengine.language.program import Attribute, Constant, Program, Relation, Rule, Variable
 from gpuengine.planning.order import order_body
 from gpuengine.planning.passes import rewrite
 from gpuengine.planning.plan import Plan
 from gpuengine.planning.strata import body_relations, make_plan
 from gpuengine.relation import RelationView
-from gpuengine.schemes.table import Table, distinct_rows
+from gpuengine.schemes.table import Table
 from gpuengine.terms.dictionary import Dictionary
 
 Watcher = Callable[[Progress], None]
@@ -49,6 +55,10 @@ class Engine:
     facts; `materialise` computes every consequence; ``engine[name]`` reads a relation. Loading
     after materialising is allowed: the results stay as they were until the next `materialise`.
     A failed or interrupted operation leaves the engine as it was before.
+
+    `backend` says where rules run: ``"cpu"``; ``"cuda"``, on a GPU (number `device`, using up to
+    `device_memory` of it); or ``"auto"``, on a GPU if there is one and the data is large enough. A `Backend`
+    object is used as ``auto`` uses a GPU. `thresholds` say what is large enough.
     """
 
     def __init__(
@@ -57,12 +67,17 @@ class Engine:
         *,
         threads: int | None = None,
         memory: str | int | None = None,
-        backend: str = "auto",
+        backend: str | Backend = "auto",
+        device: int = 0,
+        device_memory: str | int | None = None,
+        thresholds: Thresholds | None = None,
         include_dirs: Sequence[os.PathLike[str]] = (),
         macros: Mapping[str, str] | None = None,
     ) -> None:
-        self.backend = _check_backend(backend)
         load_in_background(evaluation_kernels())
+        device_bytes = parse_size(device_memory) if device_memory is not None else None
+        self.accelerator = find_accelerator(backend, device, device_bytes, thresholds)
+        self._always_accelerate = backend == "cuda"
         self.threads = threads or len(os.sched_getaffinity(0))
         self.memory = parse_size(memory) if memory is not None else None
         source = _as_source(program)
@@ -71,10 +86,15 @@ class Engine:
         self.dictionary = Dictionary(self.program)
         self.progress: Progress | None = None
         self.skipped: dict[str, Skipped] = {}
-        self._facts = {name: Table(name, r.arity) for name, r in self.program.relations.items()}
+        self._facts = {name: Table(name, r.arity, CPU) for name, r in self.program.relations.items()}
         self._load_program_facts()
         self._result: Database | None = None
         self._left_out: frozenset[str] = frozenset()
+
+    @property
+    def backend(self) -> str:
+        """The name of the accelerator if one has been opened, else ``cpu``."""
+        return self.accelerator.backend.name if self.accelerator.backend is not None else CPU.name
 
     @property
     def relations(self) -> Mapping[str, Relation]:
@@ -93,10 +113,13 @@ class Engine:
 
         `data` is a path (file, directory or glob; text, Parquet or Arrow by extension) or anything
         tabular: Arrow, pandas, Polars, NumPy, a list of tuples, any object with the Arrow PyCapsule
-        protocol. Raises `DataError` and loads nothing if something does not fit; with
-        ``on_error="skip"`` bad rows of files are left out and counted in `skipped`.
+        protocol, CuPy, cuDF, any array with `__cuda_array_interface__` or DLPack. Raises `DataError` and
+        loads nothing if something does not fit; with ``on_error="skip"`` bad rows of files are left out
+        and counted in `skipped`.
         """
         from gpuengine.io import from_tabular, read_facts
+        from gpuengine.io.arrow_device import unpacked
+        from gpuengine.io.device import is_on_device
 
         declared = self._relation(relation)
         if isinstance(data, str | os.PathLike):
@@ -114,6 +137,8 @@ class Engine:
                 skipped = self.skipped.setdefault(relation, Skipped())
                 skipped.rows += facts.skipped
                 skipped.first_errors += facts.first_errors
+        elif declared.arity and is_on_device(data := unpacked(data)):
+            return self._load_from_device(declared, data)
         else:
             check = self.dictionary.bad_values
             table = from_tabular(data, declared.attributes, relation=relation, check=check)
@@ -145,10 +170,17 @@ class Engine:
         database = Database(self.program, self.dictionary)
         for name, facts in self._facts.items():
             if name in derived:
-                database.tables[name].insert(facts.rows.columns(), len(facts))
+                facts.backend.bind_thread()
+                database.tables[name].insert(facts.columns(), len(facts))
             else:
                 database.tables[name] = facts
         progress = Progress()
+        earlier = self._result.tables if self._result is not None else {}
+        placement = Placement(
+            self.accelerator,
+            always=self._always_accelerate,
+            idle=lambda: (*database.all_tables(), *earlier.values()),
+        )
         fixpoint = Fixpoint(
             plan,
             database,
@@ -156,6 +188,7 @@ class Engine:
             budget=Budget(self.memory),
             progress=progress,
             limits=_size_limits(self.program),
+            placement=placement,
         )
         _run_interruptibly(fixpoint, watch)
         self._result = database
@@ -177,20 +210,26 @@ class Engine:
         """
         rule = parse_query(text, self.program)
         self._require(body_relations(rule.body))
-        database = Database(self.program, self.dictionary)
-        database.tables.update(self._tables())
-        variables = tuple(arg for arg in rule.head.args if isinstance(arg, Variable))
-        plan = order_body(rule.body, database)
-        body = compile_body(rule.body, plan, database, sink=variables, stop=np.zeros(1, np.int64))
-        stage = body.stages[0]
-        span = (0, stage.input.count) if stage.input is not None else (0, stage.pipeline.driver.rows.count)
-        chunks = list(body.collect(*span))
-        columns = [np.concatenate([c.columns[v] for c in chunks]) for v in variables] if chunks else []
-        answers = Table("?", len(variables))
-        if chunks:
-            answers.insert(*distinct_rows(columns, sum(chunk.rows for chunk in chunks)))
-        attributes = [Attribute(variable.name, variable.type) for variable in variables]
+        tables = self._tables()
+        read = [tables[name] for name in body_relations(rule.body)]
+        with device_failures(lambda: f"answering: {text}", lambda: read):
+            answers = self._answer(rule, tables, read)
+        attributes = [Attribute(arg.name, arg.type) for arg in rule.head.args if isinstance(arg, Variable)]
         return RelationView("?", attributes, answers, self.dictionary)
+
+    def _answer(self, rule: Rule, tables: Mapping[str, Table], read: Sequence[Table]) -> Table:
+        """Run a query's rule where the tables that it reads are; on the host if they are not in one place."""
+        database = Database(self.program, self.dictionary)
+        database.tables.update(tables)
+        for table in read:
+            table.backend.bind_thread()
+        if len({table.backend for table in read}) > 1:
+            _move_to_host(read)
+        try:
+            return _evaluate(rule, database)
+        except DeviceMemoryError:
+            _move_to_host(read)
+            return _evaluate(rule, database)
 
     def _tables(self) -> Mapping[str, Table]:
         if self._result is not None:
@@ -207,12 +246,30 @@ class Engine:
                 "  hint: call materialise() without `wanted`, or add it there"
             )
 
-    def _own_facts(self, relation: str) -> Table:
+    def _load_from_device(self, relation: Relation, data: Any) -> int:
+        """Add facts that others have on a device; on the host if the device has no room for the table."""
+        from gpuengine.exchange.incoming import incoming_facts
+
+        name = relation.name
+        with device_failures(lambda: f"loading {name}", lambda: [self._facts[name]]):
+            facts = incoming_facts(data, relation.attributes, name, self.dictionary, self.accelerator.open())
+            try:
+                self._own_facts(name, facts.backend).insert(facts.columns, facts.rows)
+            except DeviceMemoryError:
+                self._own_facts(name).insert(facts.on_host(), facts.rows)
+            facts.let_go()
+        return facts.rows
+
+    def _own_facts(self, relation: str, backend: Backend = CPU) -> Table:
         """The loaded facts, to add to: a copy if the last materialisation reads the same table."""
         facts = self._facts[relation]
+        facts.backend.bind_thread()
+        backend.bind_thread()
+        facts.move_to(backend)
         if self._result is not None and self._result.tables[relation] is facts:
-            facts = Table(relation, facts.arity)
-            facts.insert(self._facts[relation].rows.columns(), len(self._facts[relation]))
+            facts = Table(relation, facts.arity, backend)
+            shared = self._facts[relation]
+            facts.insert(shared.rows.device_columns(), len(shared))
             self._facts[relation] = facts
         return facts
 
@@ -243,15 +300,23 @@ def _as_source(program: str | os.PathLike[str]) -> str | Path:
     return program
 
 
-def _check_backend(backend: str) -> str:
-    if backend in ("auto", "cpu"):
-        return "cpu"
-    if backend == "cuda":
-        raise BackendError(
-            "the cuda backend is not part of this version\n"
-            "  hint: use --backend cpu or auto; see `gpuengine doctor`"
-        )
-    raise BackendError(f"no backend {backend!r}; choose auto, cpu or cuda")
+def _evaluate(rule: Rule, database: Database) -> Table:
+    """The distinct answers of a rule's body: a column for each variable of its head."""
+    variables = tuple(arg for arg in rule.head.args if isinstance(arg, Variable))
+    plan = order_body(rule.body, database)
+    body = compile_body(rule.body, plan, database, sink=variables, stop=np.zeros(1, np.int64))
+    stage = body.stages[0]
+    span = (0, stage.input.count) if stage.input is not None else (0, stage.pipeline.driver.rows.count)
+    chunks = list(body.collect(*span))
+    columns = [np.concatenate([c.columns[v] for c in chunks]) for v in variables] if chunks else []
+    answers = Table("?", len(variables), CPU)
+    answers.insert(columns, sum(chunk.rows for chunk in chunks))
+    return answers
+
+
+def _move_to_host(tables: Iterable[Table]) -> None:
+    for table in tables:
+        table.move_to(CPU)
 
 
 def _size_limits(program: Program) -> dict[str, int]:

@@ -1,22 +1,8 @@
 """What every backend offers: rows, sets, indexes, and pipelines over them.
 
-A backend is a module with the classes and functions named here. `kernels.cpu` is the fast one,
-`kernels.reference` the slow, obvious one that the tests hold it against.
-
-Rows(arity, capacity=0)
-    Growable columns of uint32 ids in insertion order with a delta range; see `cpu.rows.Rows`.
-    ``append(columns, count)``, ``column(j)``, ``count``, ``delta``, ``advance()``, ``settle()``.
-KeySet(arity, bounds, capacity=0)
-    The set of a relation's rows. ``insert(rows, start, end) -> bool[]`` (which were new; of equal rows
-    the first), ``contains(rows, start, end) -> bool[]``, ``reserve(capacity, rows)``,
-    ``widen(bounds, rows)``.
-RowIndex(rows, keys, bounds)
-    ``build(exact)``, ``ensure()``; read by pipelines only. Within a key, rows keep insertion order.
-Program(pipeline)
-    A `Pipeline` made runnable. ``run(out, start, end) -> status`` drives rows [start, end) of the driver
-    and appends to `out`, a `Rows` with room; FULL means call ``resume(out)`` after emptying it. Rows
-    come out in no promised order. With an `Insert` sink each distinct new row comes out once,
-    whatever the number of threads that run copies of the program at the same time.
+A `Backend` makes the objects whose protocols are here, and no object of one backend meets one of another.
+`kernels.cpu` is the fast one on the host, `kernels.cuda` runs on a GPU, and `kernels.reference` is the
+slow, obvious one that the tests hold the others against.
 
 Registers hold ids. A *binding* says what happens to a value that an operation meets: `IGNORE`,
 `write(register)`, or `check(register)`: go on only if the register holds the same id.
@@ -24,13 +10,23 @@ Registers hold ids. A *binding* says what happens to a value that an operation m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 IGNORE = -1
+MAX_KEYS = 2
+"""An index has at most so many key columns."""
+
+Bounds = Sequence[tuple[int, int]]
+"""For each column the least id and one past the greatest."""
+Array = Any
+"""A one-dimensional array in the memory of a backend: NumPy's on the host."""
+OwnRows = Any
+"""`Rows` of the same backend."""
 
 
 def write(register: int) -> int:
@@ -128,7 +124,7 @@ class ValueTable:
     `cell` holds the array's address, which is what compiled code reads.
     """
 
-    __slots__ = ("array", "cell")
+    __slots__ = ("__weakref__", "array", "cell")
 
     def __init__(self, array: np.ndarray) -> None:
         self.cell = np.zeros(1, np.int64)
@@ -186,3 +182,191 @@ class Pipeline:
     sink: Insert | Collect
     registers: int
     constants: tuple[tuple[int, int], ...] = ()
+
+
+class Rows(Protocol):
+    """Rows of ids by column, append-only, in insertion order; a row is a tuple of uint32 ids.
+
+    Life of a row: appended (beyond the delta) → in the delta after `advance` → old after the next.
+    ``[0, delta[0])`` is OLD, ``[delta[0], delta[1])`` is NEW, and both together are ALL.
+    """
+
+    arity: int
+    capacity: int
+    count: int
+    delta: tuple[int, int]
+
+    @property
+    def nbytes(self) -> int: ...
+    def reserve(self, capacity: int) -> None:
+        """Make room for `capacity` rows in all."""
+
+    def grow(self, extra: int) -> None:
+        """Make room for `extra` more rows, with amortised doubling."""
+
+    def limit(self, count: int) -> None:
+        """Have programs stop as FULL at `count` rows, even if there is room for more."""
+
+    def trim(self) -> None:
+        """Give back what is not used."""
+
+    def column(self, j: int) -> np.ndarray:
+        """Column `j` of all rows in host memory, whatever the backend; valid until the rows grow."""
+
+    def columns(self) -> list[np.ndarray]:
+        """Every `column`."""
+
+    def device_columns(self) -> list[Array]:
+        """Every column in the backend's own memory; valid until the rows grow."""
+
+    def append(self, columns: Sequence[Array], count: int) -> None:
+        """Append `count` rows beyond the delta, from columns in host memory or in the backend's."""
+
+    def advance(self) -> int:
+        """What was appended becomes the delta; returns its size."""
+
+    def settle(self) -> None:
+        """Everything becomes old: the delta is empty."""
+
+
+class KeySet(Protocol):
+    """The set of the rows of one `Rows`.
+
+    `reserve` must have made room before rows are inserted, and the inserted ids must lie within the
+    bounds that it was made with (`widen` moves them). Both may rebuild the set from the rows, which must
+    by then hold everything that was inserted.
+    """
+
+    @property
+    def capacity(self) -> int:
+        """How many rows may be in the set before `reserve` is due."""
+
+    @property
+    def nbytes(self) -> int: ...
+    def reserve(self, capacity: int, rows: OwnRows) -> None:
+        """Make room for `capacity` rows in all."""
+
+    def widen(self, bounds: Bounds, rows: OwnRows) -> None:
+        """Admit ids within `bounds` as well."""
+
+    def insert(self, rows: OwnRows, start: int, end: int) -> Array:
+        """Insert rows [start, end); a mask of the new ones: of equal rows one, on the host the first."""
+
+    def contains(self, rows: OwnRows, start: int, end: int) -> Array:
+        """A mask of the rows [start, end) that are in the set."""
+
+
+class RowIndex(Protocol):
+    """An index of a `Rows` by the columns `keys`; only programs read it. Within a key, rows keep their order.
+
+    Once built it is brought up to date with each delta by `ensure`.
+    """
+
+    rows: OwnRows
+    keys: tuple[int, ...]
+
+    @property
+    def indexed(self) -> int:
+        """How many of the rows, from the first, are in the index."""
+
+    @property
+    def nbytes(self) -> int: ...
+    def build(self, exact: bool) -> None:
+        """Index the rows up to the delta's end, from nothing; `exact` if no more will come: all are OLD."""
+
+    def ensure(self) -> bool:
+        """Add the delta as a new round if it is not in yet. False if the index must be built anew."""
+
+
+class Program(Protocol):
+    """A `Pipeline` made runnable: one thread at a time.
+
+    A run ends early with STOPPED once ``stop[0]`` is not 0. Rows come out in no promised order. With an
+    `Insert` sink each distinct new row comes out once.
+    """
+
+    pipeline: Pipeline
+    stop: np.ndarray
+
+    @property
+    def candidates(self) -> int:
+        """About how many bindings have reached the sink so far."""
+
+    def run(self, out: OwnRows, start: int, end: int) -> Status:
+        """Drive rows [start, end) and append to `out`, which has room; FULL: `resume` once it has again."""
+
+    def resume(self, out: OwnRows) -> Status:
+        """Go on after FULL."""
+
+
+class DeviceStatistics(Protocol):
+    """What was asked of a device since it was opened; `syncs` are waits of the host for it."""
+
+    launches: int
+    syncs: int
+    uploaded: int
+    downloaded: int
+    peak_bytes: int
+
+
+class Backend(Protocol):
+    """Where facts are kept and kernels run. Backends are equal only if they are the same object.
+
+    `device_name` is the model of the device: what is measured on one holds for others of that name.
+    `on_host`: columns are NumPy arrays in host memory, and worker threads and the compiled loop over
+    small rounds can be used.
+    """
+
+    name: str
+    device_name: str
+    on_host: bool
+
+    def rows(self, arity: int, capacity: int = 0) -> Rows: ...
+    def keyset(self, arity: int, bounds: Bounds, capacity: int = 0) -> KeySet: ...
+    def index(self, rows: OwnRows, keys: Sequence[int], bounds: Bounds) -> RowIndex: ...
+    def program(self, pipeline: Pipeline, stop: np.ndarray) -> Program: ...
+    def column(self, ids: Array) -> Array:
+        """Ids from host memory, or the backend's own, as a column in the backend's memory."""
+
+    def bounds(self, columns: Sequence[Array], count: int) -> list[tuple[int, int]]:
+        """For each column (not empty) the least id and one past the greatest."""
+
+    def distinct_rows(self, columns: Sequence[Array], count: int) -> tuple[list[Array], int]:
+        """The rows, each once; there is at least one."""
+
+    def select(self, columns: Sequence[Array], mask: Array) -> tuple[list[Array], int]:
+        """The rows where the mask holds, in order, and how many they are."""
+
+    def estimate_distinct(self, rows: OwnRows, column: int) -> float:
+        """About how many distinct ids a column has; the rows are not empty."""
+
+    def bind_thread(self) -> None:
+        """Make the backend usable from the calling thread."""
+
+    def statistics(self) -> DeviceStatistics | None:
+        """What was asked of the device; None on the host."""
+
+
+class DeviceUnavailable(Exception):
+    """A device can't be used here; the message says why."""
+
+
+class DeviceMemoryError(Exception):
+    """A device is out of memory, after everything that could be tried.
+
+    `halfway`: what was begun has changed a set; it can't be begun again before that set is made anew.
+    """
+
+    def __init__(self, requested: int, free: int) -> None:
+        super().__init__(f"{requested:,} bytes asked for, {free:,} free")
+        self.requested = requested
+        self.free = free
+        self.halfway = False
+
+
+class DeviceError(Exception):
+    """The device reported an error; `kernels` are those launched since it was last heard of."""
+
+    def __init__(self, message: str, kernels: str) -> None:
+        super().__init__(message)
+        self.kernels = kernels

@@ -9,6 +9,8 @@ import numpy as np
 
 from gpuengine.kernels.contract import (
     IGNORE,
+    Array,
+    Bounds,
     Comparator,
     Compare,
     Contains,
@@ -31,6 +33,7 @@ Row = tuple[int, ...]
 class Rows:
     def __init__(self, arity: int, capacity: int = 0) -> None:
         self.arity = arity
+        self.capacity = capacity
         self.data: list[Row] = []
         self.delta = (0, 0)
 
@@ -38,11 +41,38 @@ class Rows:
     def count(self) -> int:
         return len(self.data)
 
+    @count.setter
+    def count(self, count: int) -> None:
+        missing = count - len(self.data)
+        self.data[count:] = [(0,) * self.arity] * max(missing, 0)
+
+    @property
+    def nbytes(self) -> int:
+        return 4 * self.arity * len(self.data)
+
+    def reserve(self, capacity: int) -> None:
+        self.capacity = max(self.capacity, capacity)
+
+    def grow(self, extra: int) -> None:
+        self.reserve(self.count + extra)
+
+    def limit(self, count: int) -> None:
+        """Nothing to do: a list has room."""
+
+    def trim(self) -> None:
+        self.capacity = self.count
+
     def append(self, columns: Sequence[np.ndarray], count: int) -> None:
         self.data += [tuple(int(column[i]) for column in columns) for i in range(count)]
 
     def column(self, j: int) -> np.ndarray:
         return np.array([row[j] for row in self.data], np.uint32)
+
+    def columns(self) -> list[np.ndarray]:
+        return [self.column(j) for j in range(self.arity)]
+
+    def device_columns(self) -> list[np.ndarray]:
+        return self.columns()
 
     def advance(self) -> int:
         self.delta = (self.delta[1], self.count)
@@ -56,13 +86,20 @@ class Rows:
 
 
 class KeySet:
-    def __init__(self, arity: int, bounds: Sequence[tuple[int, int]], capacity: int = 0) -> None:
+    capacity = 1 << 62
+
+    def __init__(self, arity: int, bounds: Bounds, capacity: int = 0) -> None:
+        self.arity = arity
         self.members: set[Row] = set()
+
+    @property
+    def nbytes(self) -> int:
+        return 4 * self.arity * len(self.members)
 
     def reserve(self, capacity: int, rows: Rows) -> None:
         """Nothing to do: a Python set grows by itself."""
 
-    def widen(self, bounds: Sequence[tuple[int, int]], rows: Rows) -> None:
+    def widen(self, bounds: Bounds, rows: Rows) -> None:
         """Nothing to do: a Python set has no bounds."""
 
     def add(self, row: Row) -> bool:
@@ -79,9 +116,15 @@ class KeySet:
 
 
 class RowIndex:
-    def __init__(self, rows: Rows, keys: Sequence[int], bounds: Sequence[tuple[int, int]]) -> None:
+    nbytes = 0
+
+    def __init__(self, rows: Rows, keys: Sequence[int], bounds: Bounds) -> None:
         self.rows = rows
         self.keys = tuple(keys)
+
+    @property
+    def indexed(self) -> int:
+        return self.rows.delta[1]
 
     def build(self, exact: bool) -> None:
         """Nothing to do: look-ups scan the rows."""
@@ -99,23 +142,35 @@ class RowIndex:
 
 
 class Program:
-    """Runs to the end at once: `run` never returns FULL."""
+    """Runs to the end at once, or until it is stopped between two rows: `run` never returns FULL."""
 
     def __init__(self, pipeline: Pipeline, stop: np.ndarray | None = None) -> None:
         self.pipeline = pipeline
+        self.stop = np.zeros(1, np.int64) if stop is None else stop
+        self.candidates = 0
 
     def run(self, out: Rows, start: int, end: int) -> Status:
-        pipeline = self.pipeline
-        for row in pipeline.driver.rows.data[start:end]:
-            registers = [0] * (pipeline.registers + 1)
-            for register, id in pipeline.constants:
-                registers[register] = id
-            if _bind(pipeline.driver.bindings, row, registers):
-                for _ in _solutions(pipeline.operations, 0, registers, {}):
-                    result = tuple(registers[register] for register in pipeline.sink.registers)
-                    if not isinstance(pipeline.sink, Insert) or pipeline.sink.keyset.add(result):
-                        out.data.append(result)
+        for row in self.pipeline.driver.rows.data[start:end]:
+            if self.stop[0]:
+                return Status.STOPPED
+            self.drive(row, out)
         return Status.DONE
+
+    def resume(self, out: Rows) -> Status:
+        raise AssertionError("a program that is never full is never resumed")
+
+    def drive(self, row: Row, out: Rows) -> None:
+        """Everything that one row of the driver leads to."""
+        pipeline = self.pipeline
+        registers = [0] * (pipeline.registers + 1)
+        for register, id in pipeline.constants:
+            registers[register] = id
+        if _bind(pipeline.driver.bindings, row, registers):
+            for _ in _solutions(pipeline.operations, 0, registers, {}):
+                self.candidates += 1
+                result = tuple(registers[register] for register in pipeline.sink.registers)
+                if not isinstance(pipeline.sink, Insert) or pipeline.sink.keyset.add(result):
+                    out.data.append(result)
 
 
 def _bind(bindings: Sequence[int], row: Row, registers: list[int]) -> bool:
@@ -191,3 +246,45 @@ def _compare(op: Compare, registers: list[int]) -> bool:
             Comparator.LESS_EQUAL: left <= right,
         }[op.comparator]
     )
+
+
+class ReferenceBackend:
+    """The classes above as a `contract.Backend`; columns are NumPy arrays, but no thread pool can be used."""
+
+    name = "reference"
+    device_name = "reference"
+    on_host = False
+
+    def rows(self, arity: int, capacity: int = 0) -> Rows:
+        return Rows(arity, capacity)
+
+    def keyset(self, arity: int, bounds: Bounds, capacity: int = 0) -> KeySet:
+        return KeySet(arity, bounds, capacity)
+
+    def index(self, rows: Rows, keys: Sequence[int], bounds: Bounds) -> RowIndex:
+        return RowIndex(rows, keys, bounds)
+
+    def program(self, pipeline: Pipeline, stop: np.ndarray) -> Program:
+        return Program(pipeline, stop)
+
+    def column(self, ids: Array) -> Array:
+        return np.asarray(ids, np.uint32)
+
+    def bounds(self, columns: Sequence[Array], count: int) -> list[tuple[int, int]]:
+        return [(int(min(column)), int(max(column)) + 1) for column in columns]
+
+    def distinct_rows(self, columns: Sequence[Array], count: int) -> tuple[list[Array], int]:
+        rows = dict.fromkeys(tuple(int(column[i]) for column in columns) for i in range(count))
+        return [np.array([row[j] for row in rows], np.uint32) for j in range(len(columns))], len(rows)
+
+    def select(self, columns: Sequence[Array], mask: Array) -> tuple[list[Array], int]:
+        return [column[mask] for column in columns], int(sum(mask))
+
+    def estimate_distinct(self, rows: Rows, column: int) -> float:
+        return float(len({row[column] for row in rows.data}))
+
+    def bind_thread(self) -> None:
+        """Nothing to do."""
+
+    def statistics(self) -> None:
+        """Nothing is counted."""

@@ -6,44 +6,73 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from gpuengine.kernels.cpu import keyset as keyset_kernels
-from gpuengine.kernels.cpu.indexes import RowIndex
-from gpuengine.kernels.cpu.rows import Rows
-from gpuengine.kernels.cpu.sets import KeySet
+from gpuengine.kernels.contract import Array, Backend, KeySet, RowIndex, Rows
 
 Bounds = list[tuple[int, int]]
-_SAMPLE = 1 << 16
 
 
 class Table:
-    """The facts of one predicate.
+    """The facts of one predicate, in the memory of one backend.
 
     Life-cycle: facts arrive in bulk (`insert`) or are derived by pipelines into `rows` through
     `keyset`; the rows' `advance` makes what arrived the delta, each index's `ensure` takes it in, and
     `settle` makes everything old. Invariants: rows are distinct; every id lies within `bounds`; the set, once
     made, holds exactly the rows; an index that `index` returned holds all rows up to the delta's end
-    until `epoch` changes, which says that indexes have been dropped.
+    until `epoch` changes, which says that the set or indexes have been dropped.
+
+    `move_to` brings the rows to another backend; the set and the indexes are made anew there. The rows
+    that were left behind stay as a copy, for the way back, until facts are added.
     """
 
-    __slots__ = ("_distinct", "_indexes", "_keyset", "arity", "bounds", "epoch", "name", "rows")
+    __slots__ = (
+        "_copy",
+        "_distinct",
+        "_indexes",
+        "_keyset",
+        "arity",
+        "backend",
+        "bounds",
+        "epoch",
+        "name",
+        "rows",
+    )
 
-    def __init__(self, name: str, arity: int) -> None:
+    def __init__(self, name: str, arity: int, backend: Backend) -> None:
         self.name = name
         self.arity = arity
-        self.rows = Rows(arity)
+        self.backend = backend
+        self.rows: Rows = backend.rows(arity)
         self.bounds: Bounds = [(0, 0)] * arity
         self.epoch = 0
         self._keyset: KeySet | None = None
         self._indexes: dict[tuple[int, ...], RowIndex] = {}
         self._distinct: dict[int, tuple[int, float]] = {}
+        self._copy: tuple[Backend, Rows] | None = None
 
     def __len__(self) -> int:
         return self.rows.count
 
     @property
     def nbytes(self) -> int:
+        """What the table takes where it is; a copy elsewhere does not count."""
         total = self.rows.nbytes + sum(index.nbytes for index in self._indexes.values())
         return total + (self._keyset.nbytes if self._keyset else 0)
+
+    @property
+    def host_nbytes(self) -> int:
+        """What the table and its copy take in host memory."""
+        return self._nbytes_where(on_host=True)
+
+    @property
+    def device_nbytes(self) -> int:
+        """What the table and its copy take in the memory of a device."""
+        return self._nbytes_where(on_host=False)
+
+    def _nbytes_where(self, *, on_host: bool) -> int:
+        total = self.nbytes if self.backend.on_host == on_host else 0
+        if self._copy is not None and self._copy[0].on_host == on_host:
+            total += self._copy[1].nbytes
+        return total
 
     @property
     def indexes(self) -> tuple[RowIndex, ...]:
@@ -53,36 +82,50 @@ class Table:
     def keyset(self) -> KeySet:
         """The set of the rows; made on first use."""
         if self._keyset is None:
-            self._keyset = KeySet(self.arity, self.bounds, self.rows.count)
-            self._keyset.insert(self.rows, 0, self.rows.count)
+            keyset = self.backend.keyset(self.arity, self.bounds, self.rows.count)
+            keyset.insert(self.rows, 0, self.rows.count)
+            self._keyset = keyset
         return self._keyset
 
-    def insert(self, columns: Sequence[np.ndarray], count: int) -> int:
-        """Add facts (columns of uint32 ids, possibly with duplicates) beyond the delta; how many were new."""
+    def column(self, j: int) -> np.ndarray:
+        """Column `j` of all facts in host memory; valid until facts are added."""
+        copy = self._current_copy()
+        return (copy[1] if copy is not None and copy[0].on_host else self.rows).column(j)
+
+    def columns(self) -> list[np.ndarray]:
+        """All facts in host memory; valid until more are added."""
+        return [self.column(j) for j in range(self.arity)]
+
+    def insert(self, columns: Sequence[Array], count: int) -> int:
+        """Add facts (columns of ids, possibly with duplicates) beyond the delta; how many were new."""
         if not count:
             return 0
-        self.widen([(int(column.min()), int(column.max()) + 1) for column in columns])
+        columns = [self.backend.column(column) for column in columns]
+        self.widen(self.backend.bounds(columns, count))
         if self._keyset is None and self.rows.count == 0:
-            columns, count = distinct_rows(columns, count)
+            columns, count = self.backend.distinct_rows(columns, count)
             self.rows.append(columns, count)
             return count
-        batch = Rows(self.arity, count)
-        batch.append(columns, count)
+        batch = self._batch(columns, count)
         keyset = self.keyset
         self.reserve(count)
-        new = keyset.insert(batch, 0, count)
-        fresh = int(np.count_nonzero(new))
-        if fresh == count:
-            self.rows.append(columns, count)
-        elif fresh:
-            self.rows.append([column[new] for column in columns], fresh)
+        new, fresh = self.backend.select(columns, keyset.insert(batch, 0, count))
+        if fresh:
+            self.rows.append(new, fresh)
         return fresh
 
-    def contains(self, columns: Sequence[np.ndarray], count: int) -> np.ndarray:
-        """Which of the given rows are facts."""
-        batch = Rows(self.arity, count)
+    def contains(self, columns: Sequence[Array], count: int) -> Array:
+        """Which of the given rows are facts: a mask in the backend's memory."""
+        return self.keyset.contains(self._batch(columns, count), 0, count)
+
+    def holds_all(self, columns: Sequence[Array], count: int) -> bool:
+        """Are all of the given rows facts?"""
+        return self.backend.select([], self.contains(columns, count))[1] == count
+
+    def _batch(self, columns: Sequence[Array], count: int) -> Rows:
+        batch = self.backend.rows(self.arity, count)
         batch.append(columns, count)
-        return self.keyset.contains(batch, 0, count)
+        return batch
 
     def widen(self, bounds: Sequence[tuple[int, int]]) -> None:
         """Admit ids within `bounds`; the set and direct-addressed indexes may be made anew."""
@@ -104,7 +147,7 @@ class Table:
         """The index by `keys`, holding all rows up to the delta's end; `growing` if more will come."""
         index = self._indexes.get(keys)
         if index is None or not index.ensure():
-            index = RowIndex(self.rows, keys, self.bounds)
+            index = self.backend.index(self.rows, keys, self.bounds)
             index.build(exact=not growing)
             self._indexes[keys] = index
         return index
@@ -129,15 +172,64 @@ class Table:
         self._indexes.clear()
         self.epoch += 1
 
+    def forget_set(self) -> None:
+        """Free the set; it is made anew from the rows when it is needed, and programs must be too."""
+        self._keyset = None
+        self.epoch += 1
+
     def distinct(self, column: int) -> float:
-        """About how many distinct ids a column has; exact up to 65,536 rows, from a sample beyond."""
+        """About how many distinct ids a column has."""
         cached = self._distinct.get(column)
         count = self.rows.count
         if cached is not None and cached[0] <= count <= 2 * cached[0]:
             return cached[1]
-        value = _estimate_distinct(self.rows.column(column)) if count else 0.0
+        value = self.backend.estimate_distinct(self.rows, column) if count else 0.0
         self._distinct[column] = (count, value)
         return value
+
+    def move_to(self, backend: Backend) -> None:
+        """Continue on another backend, with the same delta; nothing is copied that is there already.
+
+        If it fails, the table is as it was.
+        """
+        if backend is self.backend:
+            return
+        rows = self._rows_on(backend)
+        rows.delta = self.rows.delta
+        rows.limit(rows.capacity)
+        self._copy = (self.backend, self.rows)
+        self.backend, self.rows = backend, rows
+        self.forget_set()
+        self.forget_indexes()
+
+    def bytes_to_move(self, backend: Backend) -> int:
+        """What `move_to` would have to copy."""
+        copy = self._current_copy()
+        if backend is self.backend or (copy is not None and copy[0] is backend):
+            return 0
+        return 4 * self.arity * self.rows.count
+
+    def drop_copy(self) -> None:
+        """Free the copy that was left behind by `move_to`."""
+        self._copy = None
+
+    def drop_stale_copy(self) -> None:
+        """Free the copy if facts were added since it was left behind."""
+        if self._current_copy() is None:
+            self._copy = None
+
+    def _current_copy(self) -> tuple[Backend, Rows] | None:
+        """The copy, if it holds all facts: rows are never changed or removed, so counting tells."""
+        copy = self._copy
+        return copy if copy is not None and copy[1].count == self.rows.count else None
+
+    def _rows_on(self, backend: Backend) -> Rows:
+        copy = self._current_copy()
+        if copy is not None and copy[0] is backend:
+            return copy[1]
+        rows = backend.rows(self.arity, self.rows.count)
+        rows.append(self.columns(), self.rows.count)
+        return rows
 
 
 def _cover(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:
@@ -145,49 +237,3 @@ def _cover(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:
     if old == (0, 0) or new == (0, 0):
         return new if old == (0, 0) else old
     return min(old[0], new[0]), max(old[1], new[1])
-
-
-def distinct_rows(columns: Sequence[np.ndarray], count: int) -> tuple[list[np.ndarray], int]:
-    """Sort rows lexicographically and drop duplicates."""
-    if not columns:
-        return [], min(count, 1)
-    if len(columns) == 1:
-        ordered_ids = np.sort(columns[0])
-        unique = ordered_ids[np.concatenate(([True], ordered_ids[1:] != ordered_ids[:-1]))]
-        return [unique], len(unique)
-    if len(columns) == 2:
-        packed = columns[0].astype(np.uint64) << np.uint64(32)
-        packed |= columns[1]
-        if not _strictly_increasing(packed):
-            packed.sort()
-            packed = packed[np.concatenate(([True], packed[1:] != packed[:-1]))]
-        return [(packed >> np.uint64(32)).astype(np.uint32), packed.astype(np.uint32)], len(packed)
-    order = np.lexsort(tuple(reversed(columns)))
-    ordered = [column[order] for column in columns]
-    keep = np.zeros(count, np.bool_)
-    keep[0] = True
-    for column in ordered:
-        keep[1:] |= column[1:] != column[:-1]
-    kept = [column[keep] for column in ordered]
-    return kept, len(kept[0])
-
-
-def _strictly_increasing(keys: np.ndarray) -> bool:
-    return bool(np.all(keys[1:] > keys[:-1]))
-
-
-def _estimate_distinct(column: np.ndarray) -> float:
-    """Distinct ids of a sample; if most of it is distinct, scaled up to the whole column."""
-    count = len(column)
-    sample = column if count <= _SAMPLE else column[:: count // _SAMPLE]
-    low = int(sample.min())
-    extent = int(sample.max()) - low + 1
-    if extent <= 64 * len(sample) + 4096:
-        bits = np.zeros(extent // 64 + 1, np.uint64)
-        seen = keyset_kernels.count_distinct(np.ascontiguousarray(sample), len(sample), low, bits)
-    else:
-        ordered = np.sort(sample)
-        seen = int(np.count_nonzero(ordered[1:] != ordered[:-1])) + 1
-    if len(sample) == count or seen < len(sample) // 4:
-        return float(seen)
-    return float(min(count, seen * (count / len(sample)) ** 0.75))

@@ -111,7 +111,21 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "doctor",
         "what works on this machine, and what to install",
         "Check Python, processor, memory, libraries, kernel cache, GPU, Java and Spark. Ends with 0 unless "
-        "the engine itself can't work.",
+        "the engine itself can't work, or the GPU that --device names does not do what it should.",
+    )
+    doctor.add_argument(
+        "--device",
+        type=_device,
+        nargs="?",
+        const=0,
+        metavar="N",
+        help="run every kernel of the CUDA backend on GPU N (default: 0), check the results, measure, and "
+        "print a report to send to us",
+    )
+    doctor.add_argument(
+        "--tune",
+        action="store_true",
+        help="measure from which sizes on the GPU is faster than the CPU, and store that for --backend auto",
     )
     doctor.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
@@ -162,7 +176,20 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         help="threads; auto (the default) is all processors this process may use",
     )
     parser.add_argument(
-        "--backend", choices=("auto", "cpu", "cuda"), default="auto", help="where kernels run (default: auto)"
+        "--backend",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        help="where rules run: cpu, cuda (an NVIDIA GPU), or auto (the default): on a GPU if there is one "
+        "and the data is large enough",
+    )
+    parser.add_argument(
+        "--device", type=_device, default=0, metavar="N", help="which GPU, counted from 0 (default: 0)"
+    )
+    parser.add_argument(
+        "--device-memory",
+        type=_memory,
+        metavar="SIZE",
+        help="how much of the GPU's memory may be used, as 8GB or 512MB (default: 80%% of what is free)",
     )
     parser.add_argument(
         "--memory",
@@ -184,6 +211,12 @@ def _jobs(text: str) -> int | None:
 def _positive(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
+
+
+def _device(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,4}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a GPU: 0 is the first")
     return int(text)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +13,52 @@ from gpuengine.cli.live import count, size
 
 if TYPE_CHECKING:
     from gpuengine.engine import Engine
-    from gpuengine.evaluation.progress import RuleStatistics
+    from gpuengine.evaluation.progress import RuleStatistics, StratumStatistics
 
 _PLAIN_WIDTH = 140
 _SLOWEST_RULES = 25
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceReport:
+    """What was asked of the accelerator; `rounds` are those that ran on it."""
+
+    name: str
+    rounds: int
+    launches: int
+    syncs: int
+    syncs_per_round: float
+    uploaded_bytes: int
+    downloaded_bytes: int
+    peak_bytes: int
+
+    @classmethod
+    def of(cls, engine: Engine, strata: Sequence[StratumStatistics]) -> DeviceReport | None:
+        """The report of an engine that has materialised; None if it has opened no accelerator."""
+        backend = engine.accelerator.backend
+        statistics = backend.statistics() if backend is not None else None
+        if backend is None or statistics is None:
+            return None
+        rounds = sum(stratum.rounds.get(backend.name, 0) for stratum in strata)
+        return cls(
+            backend.device_name,
+            rounds,
+            statistics.launches,
+            statistics.syncs,
+            statistics.syncs / max(rounds, 1),
+            statistics.uploaded,
+            statistics.downloaded,
+            statistics.peak_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """The numbers of one run; `seconds` has a key for each phase and ``total``."""
+    """The numbers of one run; `seconds` has a key for each phase and ``total``.
+
+    `strata` say where each ran; `device` is None if there was no accelerator, or none was wanted;
+    `device_problem` is why one that was wanted could not be used.
+    """
 
     program: str
     relations: Mapping[str, int]
@@ -33,6 +70,9 @@ class Report:
     threads: int
     backend: str
     compiled_kernels: Mapping[str, float]
+    strata: tuple[StratumStatistics, ...]
+    device: DeviceReport | None
+    device_problem: str | None
     rules: tuple[RuleStatistics, ...]
 
     @classmethod
@@ -55,6 +95,9 @@ class Report:
             engine.threads,
             engine.backend,
             dict(compile_seconds),
+            tuple(progress.placed),
+            DeviceReport.of(engine, progress.placed),
+            engine.accelerator.unavailable,
             tuple(sorted(progress.rules.values(), key=lambda rule: -rule.seconds)),
         )
 
@@ -62,7 +105,6 @@ class Report:
         import json
 
         content: dict[str, Any] = asdict(self)
-        content["rules"] = [asdict(rule) for rule in self.rules]
         if not with_rules:
             del content["rules"]
         return json.dumps(content, ensure_ascii=False)
@@ -88,6 +130,9 @@ def print_tables(report: Report) -> None:
     console = Console(stderr=True, highlight=False, width=None if terminal else _PLAIN_WIDTH)
     console.print(_relations_table(report))
     console.print(_seconds_table(report))
+    if report.device is not None:
+        console.print(_strata_table(report))
+        console.print(_device_table(report.device))
     if report.rules:
         console.print(_rules_table(report))
 
@@ -108,11 +153,33 @@ def _seconds_table(report: Report) -> Any:
     table.add_row("facts", f"{report.facts:,}")
     table.add_row("peak memory", size(report.peak_rss_bytes))
     table.add_row("threads", f"{report.threads} ({report.backend})")
+    if report.device_problem is not None:
+        table.add_row("GPU not used", report.device_problem)
     kernels = report.compiled_kernels
     compiled = (
         f"{len(kernels)} in {sum(kernels.values()):.1f} s, now cached" if kernels else "none, all cached"
     )
     table.add_row("kernels compiled", compiled)
+    return table
+
+
+def _strata_table(report: Report) -> Any:
+    table = _table("stratum", "rounds", "moves")
+    table.add_column("relations", overflow="fold")
+    for stratum in report.strata:
+        rounds = ", ".join(f"{count:,} on {backend}" for backend, count in stratum.rounds.items())
+        table.add_row(f"{stratum.number + 1}", rounds, f"{stratum.moves:,}", ", ".join(stratum.relations))
+    return table
+
+
+def _device_table(device: DeviceReport) -> Any:
+    table = _table("device", device.name)
+    table.add_row("rounds", f"{device.rounds:,}")
+    table.add_row("launches", f"{device.launches:,}")
+    table.add_row("host syncs", f"{device.syncs:,} ({device.syncs_per_round:.1f} a round)")
+    table.add_row("copied to the device", size(device.uploaded_bytes))
+    table.add_row("copied to the host", size(device.downloaded_bytes))
+    table.add_row("peak device memory", size(device.peak_bytes))
     return table
 
 

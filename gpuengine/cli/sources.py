@@ -36,7 +36,9 @@ def open_engine(arguments: argparse.Namespace) -> Engine:
         arguments.program,
         threads=getattr(arguments, "jobs", None),
         memory=getattr(arguments, "memory", None),
-        backend=getattr(arguments, "backend", "auto"),
+        backend=getattr(arguments, "backend", "cpu"),
+        device=getattr(arguments, "device", 0),
+        device_memory=getattr(arguments, "device_memory", None),
         include_dirs=arguments.include_dir,
         macros={name: value for group in arguments.macro for name, value in group.items()},
     )

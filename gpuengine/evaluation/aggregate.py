@@ -15,7 +15,7 @@ from gpuengine.terms.functors import evaluate
 _GROUP = Variable("@group", NUMBER)
 
 CollectBody = Callable[[tuple[Literal, ...], Bindings, tuple[Variable, ...]], Iterator[Bindings]]
-"""Evaluates a body for given bindings and yields the wanted variables, in the order of the given rows."""
+"""Evaluates a body for given bindings and yields the wanted variables, in any order."""
 
 
 def apply_aggregate(literal: Aggregate, bindings: Bindings, database: Database, collect: CollectBody) -> None:
@@ -71,8 +71,11 @@ def _reduce_groups(
     if not numbers:
         return np.zeros(0, np.int64), np.zeros(0, np.uint32)
     group = np.concatenate(numbers)
-    starts = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
     ids = np.concatenate(targets) if targets else None
+    if np.any(group[1:] < group[:-1]):
+        order = np.argsort(group, kind="stable")
+        group, ids = group[order], None if ids is None else ids[order]
+    starts = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
     kind = literal.result.type if literal.target is None or literal.op == "count" else literal.target.type
     return group[starts].astype(np.int64), reduce(
         literal.op, kind, ids, starts, len(group), database.dictionary

@@ -9,7 +9,7 @@ head's set or collects the result. A body without computing steps is one pipelin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,15 +18,23 @@ from gpuengine.evaluation.aggregate import apply_aggregate
 from gpuengine.evaluation.compute import Bindings, apply_comparison
 from gpuengine.evaluation.database import Database
 from gpuengine.evaluation.join import JoinBuilder, is_fusable
-from gpuengine.kernels.contract import Driver, Exists, Pipeline, Probe, Status
-from gpuengine.kernels.cpu.indexes import RowIndex
-from gpuengine.kernels.cpu.program import Program
-from gpuengine.kernels.cpu.rows import Rows
+from gpuengine.kernels.contract import (
+    Backend,
+    Driver,
+    Exists,
+    Pipeline,
+    Probe,
+    Program,
+    RowIndex,
+    Rows,
+    Status,
+)
 from gpuengine.language.program import (
     Aggregate,
     Atom,
     Comparison,
     Literal,
+    Negation,
     Variable,
     literal_variables,
 )
@@ -42,7 +50,7 @@ class Stage:
     """One pipeline, and the computing literals applied to what it collects.
 
     `input` are the rows it reads (None: a table's), `inputs` their variables; `collected` are the
-    variables of the rows it writes. `registers` are those of its variables.
+    variables of the rows it writes to `buffer`. `registers` are those of its variables.
     """
 
     pipeline: Pipeline
@@ -52,15 +60,16 @@ class Stage:
     registers: Mapping[Variable, int]
     collected: tuple[Variable, ...] = ()
     literals: tuple[Literal, ...] = ()
-    buffer: Rows = field(default_factory=lambda: Rows(0))
+    buffer: Rows | None = None
 
 
 @dataclass
 class BodyProgram:
-    """The stages of one body over one database; good while `is_current`."""
+    """The stages of one body over one database, on one backend; good while `is_current`."""
 
     stages: list[Stage]
     database: Database
+    backend: Backend
     body_plan: BodyPlan
     impossible: bool
     _epochs: tuple[tuple[Table, int], ...]
@@ -71,7 +80,7 @@ class BodyProgram:
 
     @property
     def is_current(self) -> bool:
-        """Do the indexes it was made with still stand?"""
+        """Do the tables stand where they were, with the indexes it was made with?"""
         return all(table.epoch == epoch for table, epoch in self._epochs)
 
     @property
@@ -106,7 +115,7 @@ class BodyProgram:
             yield from self._stage_inputs(0, start, end)
 
     def collect(self, start: int, end: int) -> Iterator[Bindings]:
-        """Run a collecting body; its bindings in chunks, in the order of the driver's rows."""
+        """Run a collecting body; its bindings in chunks."""
         last = self.stages[-1]
         for first, stop in self.final_inputs(start, end):
             for _ in _chunks(last, first, stop):
@@ -168,6 +177,9 @@ class _Compiler:
         self.stop, self.old, self.growing, self.distinct = stop, old, growing, distinct
         self.stages: list[Stage] = []
         self.builders: list[JoinBuilder] = []
+        self.tables = _tables(body, sink, database)
+        self.backend = self.tables[0].backend if self.tables else database.backend
+        assert all(table.backend is self.backend for table in self.tables), "tables on several backends"
 
     def compile(self, given: tuple[Variable, ...] | None) -> BodyProgram:
         steps = list(self.plan.steps)
@@ -182,13 +194,13 @@ class _Compiler:
                 computed.append(steps.pop(0))
             builder, driver, rows, inputs = self._cut(builder, driver, rows, inputs, computed, steps)
         self._finish(builder, driver, rows, inputs)
-        tables = {table for each in self.builders for table in each.tables}
         return BodyProgram(
             self.stages,
             self.database,
+            self.backend,
             self.plan,
             any(each.impossible for each in self.builders),
-            tuple((table, table.epoch) for table in tables),
+            tuple((table, table.epoch) for table in self.tables),
         )
 
     def _builder(self) -> JoinBuilder:
@@ -204,7 +216,7 @@ class _Compiler:
             literal = steps.pop(0).literal
             assert isinstance(literal, Atom)
             return builder, builder.drive_atom(literal), None, ()
-        rows = Rows(len(given or ()))
+        rows = self.backend.rows(len(given or ()))
         rows.count = 0 if given else 1
         return builder, builder.drive_variables(rows, given or ()), rows, given or ()
 
@@ -244,14 +256,12 @@ class _Compiler:
         kept = tuple(variable for variable in builder.registers if variable in needed)
         pipeline = builder.collect(driver, kept)
         literals = tuple(step.literal for step in computed)
-        stage = Stage(pipeline, Program(pipeline, self.stop), rows, inputs, builder.registers, kept, literals)
-        stage.buffer = Rows(len(kept), CHUNK_ROWS)
-        self.stages.append(stage)
+        self._add_stage(pipeline, rows, inputs, builder, kept, literals)
         after = self._needed(rest)
         bound = {*kept, *(variable for literal in literals for variable in literal_variables(literal))}
         following = tuple(sorted(bound & after, key=lambda variable: variable.name))
         fresh = self._builder()
-        fresh_rows = Rows(len(following))
+        fresh_rows = self.backend.rows(len(following))
         return fresh, fresh.drive_variables(fresh_rows, following), fresh_rows, following
 
     def _finish(
@@ -261,17 +271,41 @@ class _Compiler:
             if not self.stages:
                 builder.check_bounds(self.sink)
             pipeline = builder.insert_into(driver, self.sink, distinct=self.distinct)
-            self.stages.append(Stage(pipeline, Program(pipeline, self.stop), rows, inputs, builder.registers))
+            program = self.backend.program(pipeline, self.stop)
+            self.stages.append(Stage(pipeline, program, rows, inputs, builder.registers))
         else:
-            pipeline = builder.collect(driver, self.sink)
-            stage = Stage(pipeline, Program(pipeline, self.stop), rows, inputs, builder.registers, self.sink)
-            stage.buffer = Rows(len(self.sink), CHUNK_ROWS)
-            self.stages.append(stage)
+            self._add_stage(builder.collect(driver, self.sink), rows, inputs, builder, self.sink)
+
+    def _add_stage(
+        self,
+        pipeline: Pipeline,
+        rows: Rows | None,
+        inputs: tuple[Variable, ...],
+        builder: JoinBuilder,
+        collected: tuple[Variable, ...],
+        literals: tuple[Literal, ...] = (),
+    ) -> None:
+        """Add a stage that collects."""
+        program = self.backend.program(pipeline, self.stop)
+        buffer = self.backend.rows(len(collected), CHUNK_ROWS)
+        self.stages.append(
+            Stage(pipeline, program, rows, inputs, builder.registers, collected, literals, buffer)
+        )
+
+
+def _tables(
+    body: Sequence[Literal], sink: Atom | tuple[Variable, ...], database: Database
+) -> tuple[Table, ...]:
+    """The tables that a body reads outside its aggregates, and the one it inserts into."""
+    atoms = [part.atom if isinstance(part, Negation) else part for part in body]
+    named = [atom.relation for atom in [*atoms, sink] if isinstance(atom, Atom)]
+    return tuple(database.tables[name] for name in dict.fromkeys(named))
 
 
 def _chunks(stage: Stage, start: int, end: int) -> Iterator[None]:
     """Run a collecting stage; each time its buffer holds something, let the caller take it."""
     buffer = stage.buffer
+    assert buffer is not None
     buffer.count = 0
     status = stage.program.run(buffer, start, end)
     while True:
@@ -288,6 +322,7 @@ def _chunks(stage: Stage, start: int, end: int) -> Iterator[None]:
 def _unload(stage: Stage) -> Bindings:
     """The buffered bindings, copied."""
     rows = stage.buffer
+    assert rows is not None
     columns = {variable: rows.column(j).copy() for j, variable in enumerate(stage.collected)}
     return Bindings(columns, rows.count)
 

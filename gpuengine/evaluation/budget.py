@@ -35,26 +35,28 @@ def available_memory() -> int:
 
 
 class Budget:
-    """How much the tables of one evaluation may take."""
+    """How much host memory the tables of one evaluation may take."""
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit if limit is not None else int(available_memory() * DEFAULT_SHARE)
 
     def check(self, tables: Iterable[Table], growing: Table, rule: str) -> None:
         """Raise if the tables are over the limit; `growing` and `rule` are what is being derived."""
-        sizes = {table.name: table.nbytes for table in tables}
+        sizes = {table.name: table.host_nbytes for table in tables}
         total = sum(sizes.values())
         if total > self.limit:
             largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
-            shown = ", ".join(f"{name} {_show(sizes[name])}" for name in largest)
+            shown = ", ".join(f"{name} {show_size(sizes[name])}" for name in largest)
+            limit, taken = show_size(self.limit), show_size(total)
             raise MemoryBudgetError(
-                f"out of the memory budget of {_show(self.limit)}: tables take {_show(total)} ({shown})\n"
+                f"out of the memory budget of {limit}: tables take {taken} ({shown})\n"
                 f"  while {growing.name} has {len(growing):,} facts, deriving by: {rule}\n"
                 "  hint: raise it with --memory, make the rule more selective, or output less"
             )
 
 
-def _show(size: float) -> str:
+def show_size(size: float) -> str:
+    """``412 MB``, ``1.5 GB``: in units of 1024."""
     for unit in ("B", "KB", "MB", "GB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if size >= 100 or unit == "B" else f"{size:.1f} {unit}"

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpuengine.evaluation.budget import Budget
 from gpuengine.evaluation.database import Database
+from gpuengine.evaluation.placement import Placement
 from gpuengine.evaluation.progress import Progress, RuleStatistics
 from gpuengine.evaluation.workers import Workers
 from gpuengine.language.program import Rule
@@ -24,6 +25,7 @@ class Context:
     budget: Budget
     progress: Progress
     limits: Mapping[str, int]
+    placement: Placement = field(default_factory=Placement)
     stop: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
 
     def check_budget(self, growing: Table, rule: str) -> None:

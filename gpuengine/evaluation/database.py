@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuengine.kernels.contract import ValueTable
+from gpuengine.kernels.contract import Backend, ValueTable
+from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Program
 from gpuengine.schemes.table import Table
 from gpuengine.terms.dictionary import Dictionary
@@ -16,14 +17,16 @@ class Database:
     """Tables by relation name. Implements the planner's `Statistics`.
 
     A relation of the stratum under evaluation that is still nearly empty says nothing of what it will
-    be; the cost model then assumes it large (`growing` names those relations).
+    be; the cost model then assumes it large (`growing` names those relations). Tables are made on
+    `backend`, and may move.
     """
 
-    def __init__(self, program: Program, dictionary: Dictionary) -> None:
+    def __init__(self, program: Program, dictionary: Dictionary, backend: Backend = CPU) -> None:
         self.program = program
         self.dictionary = dictionary
+        self.backend = backend
         self.tables: dict[str, Table] = {
-            name: Table(name, relation.arity) for name, relation in program.relations.items()
+            name: Table(name, relation.arity, backend) for name, relation in program.relations.items()
         }
         self.growing: frozenset[str] = frozenset()
         self._values: dict[str, ValueTable] = {}

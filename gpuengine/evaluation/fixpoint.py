@@ -9,6 +9,7 @@ import numpy as np
 from gpuengine.evaluation.budget import Budget
 from gpuengine.evaluation.context import Context
 from gpuengine.evaluation.database import Database
+from gpuengine.evaluation.placement import Placement
 from gpuengine.evaluation.progress import Progress
 from gpuengine.evaluation.stratum import StratumEvaluation
 from gpuengine.evaluation.workers import Workers
@@ -27,10 +28,18 @@ class Fixpoint:
         budget: Budget | None = None,
         progress: Progress | None = None,
         limits: Mapping[str, int] | None = None,
+        placement: Placement | None = None,
     ) -> None:
         self.plan = plan
         self.progress = progress or Progress()
-        self._context = Context(database, Workers(threads), budget or Budget(), self.progress, limits or {})
+        self._context = Context(
+            database,
+            Workers(threads),
+            budget or Budget(),
+            self.progress,
+            limits or {},
+            placement or Placement(),
+        )
 
     @property
     def stop(self) -> np.ndarray:
@@ -41,6 +50,7 @@ class Fixpoint:
         self.progress.strata = len(self.plan.strata)
         try:
             for table in self._context.database.all_tables():
+                table.backend.bind_thread()
                 table.settle()
             for stratum in self.plan.strata:
                 StratumEvaluation(stratum, self._context).run()

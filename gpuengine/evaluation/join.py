@@ -12,6 +12,7 @@ from gpuengine.evaluation.bounds import NOTHING, intersect
 from gpuengine.evaluation.database import Database
 from gpuengine.kernels.contract import (
     IGNORE,
+    MAX_KEYS,
     Collect,
     Comparator,
     Compare,
@@ -25,13 +26,12 @@ from gpuengine.kernels.contract import (
     Pipeline,
     Probe,
     Representation,
+    Rows,
     Scan,
     ValueTable,
     check,
     write,
 )
-from gpuengine.kernels.cpu.indexes import MAX_KEYS
-from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.language.program import (
     Atom,
     AtomArg,
@@ -83,7 +83,6 @@ class JoinBuilder:
     growing: frozenset[str] = frozenset()
     registers: dict[Variable, int] = field(default_factory=dict)
     operations: list[Operation] = field(default_factory=list)
-    tables: set[Table] = field(default_factory=set)
     impossible: bool = False
     _constants: dict[tuple[str, int], int] = field(default_factory=dict)
     _bounds: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -164,9 +163,7 @@ class JoinBuilder:
         return Pipeline(driver, tuple(self.operations), sink, self._count, constants)
 
     def _table(self, atom: Atom) -> Table:
-        table = self.database.tables[atom.relation]
-        self.tables.add(table)
-        return table
+        return self.database.tables[atom.relation]
 
     def _new(self, variable: Variable) -> int:
         self.registers[variable] = self._count

@@ -18,6 +18,16 @@ class RuleStatistics:
 
 
 @dataclass
+class StratumStatistics:
+    """Where one stratum ran: rounds by backend, in the order of their first use, and moves between rounds."""
+
+    number: int
+    relations: tuple[str, ...]
+    rounds: dict[str, int] = field(default_factory=dict)
+    moves: int = 0
+
+
+@dataclass
 class Progress:
     """Readable at any time from another thread; the numbers are of the last completed step."""
 
@@ -32,6 +42,7 @@ class Progress:
     rule: str = ""
     started: float = field(default_factory=time.perf_counter)
     rules: dict[str, RuleStatistics] = field(default_factory=dict)
+    placed: list[StratumStatistics] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:

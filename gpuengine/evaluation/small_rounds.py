@@ -10,6 +10,9 @@ import numpy as np
 from gpuengine.errors import Interrupted
 from gpuengine.evaluation.body import BodyProgram
 from gpuengine.kernels.cpu import rounds
+from gpuengine.kernels.cpu.indexes import RowIndex
+from gpuengine.kernels.cpu.program import Program
+from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.schemes.table import Table
 
 ROOM_ROWS = 1 << 12
@@ -30,9 +33,9 @@ def run_small_rounds(
     """Run rounds until the fixpoint or until one is larger than `limits` (delta rows, candidates).
 
     `programs` are (pure body, driver's table, head's table); `tables` are all tables of the stratum, with
-    their deltas set and indexed. Returns why it ended and how many rounds were run.
+    their deltas set and indexed, and all are on the CPU. Returns why it ended and how many rounds were run.
     """
-    indexes = [table.indexes for table in tables]
+    indexes = [_indexes(table) for table in tables]
     for table in tables:
         table.reserve(ROOM_ROWS)
     plan = _plan_words(programs, tables)
@@ -60,10 +63,21 @@ def _plan_words(programs: Sequence[tuple[BodyProgram, Table, Table]], tables: Se
     words = [len(programs), len(tables)]
     for body, driver, head in programs:
         program = body.stages[0].program
-        words += [program.code.ctypes.data, program.state.ctypes.data, driver.rows.address, head.rows.address]
+        assert isinstance(program, Program)
+        words += [program.code.ctypes.data, program.state.ctypes.data, _address(driver), _address(head)]
     entries = len(words)
     words += [0] * len(tables)
     for number, table in enumerate(tables):
         words[entries + number] = len(words)
-        words += [table.rows.address, len(table.indexes), *(index.address for index in table.indexes)]
+        indexes = _indexes(table)
+        words += [_address(table), len(indexes), *(index.address for index in indexes)]
     return np.array(words, np.int64)
+
+
+def _address(table: Table) -> int:
+    assert isinstance(table.rows, Rows)
+    return table.rows.address
+
+
+def _indexes(table: Table) -> list[RowIndex]:
+    return [index for index in table.indexes if isinstance(index, RowIndex)]

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from gpuengine.errors import Interrupted
 from gpuengine.evaluation.bounds import flow_bounds
 from gpuengine.evaluation.context import Context
+from gpuengine.evaluation.failures import device_failures
+from gpuengine.evaluation.progress import StratumStatistics
 from gpuengine.evaluation.small_rounds import Outcome, run_small_rounds
 from gpuengine.evaluation.variants import SMALL_DELTA, VariantRunner
+from gpuengine.kernels.contract import DeviceMemoryError
 from gpuengine.language.program import Atom, Literal, Rule
 from gpuengine.planning.plan import Stratum, Variant
 from gpuengine.planning.split import Split, find_split
-from gpuengine.planning.strata import delta_variants, member_positions
+from gpuengine.planning.strata import body_relations, delta_variants, member_positions
 from gpuengine.schemes.table import Table
 
 SMALL_WORK = 100_000
 """Rounds with fewer candidates than this stay in the compiled loop."""
 _KNOWN_FACTS = 1000
 _RECONSIDER_GROWTH = 4
+T = TypeVar("T")
 
 
 class StratumEvaluation:
@@ -36,43 +42,61 @@ class StratumEvaluation:
         self.recursive = list(stratum.recursive)
         rules = list(dict.fromkeys(variant.rule for variant in (*stratum.once, *stratum.recursive)))
         self.runner = VariantRunner(context, self.members, rules)
+        self.placement = context.placement
         self.tables = [self.database.tables[name] for name in stratum.relations]
+        self.statistics = StratumStatistics(stratum.number, stratum.relations)
         self._added: list[str] = []
         self._considered: dict[Rule, int] = {}
 
     def run(self) -> None:
+        """Derive everything; an error of the device says by which rule."""
+        self.context.progress.placed.append(self.statistics)
+        progress = self.context.progress
+        with device_failures(lambda: f"deriving by: {progress.rule}", self._tables_used):
+            self._run()
+
+    def _run(self) -> None:
         progress = self.context.progress
         progress.stratum = self.stratum.number + 1
         progress.relations = self.stratum.relations
         progress.round_in_stratum = 0
+        progress.rule = self.runner.rules[0].text if self.runner.rules else ""
         self.database.growing = self.members if self.stratum.is_recursive else frozenset()
+        self._retrying(lambda: self.placement.begin(self._tables_used()))
         flow_bounds(self.runner.rules, self.database)
         for table in self.tables:
             table.rows.delta = (0, 0)
         for variant in self.stratum.once:
-            self.runner.run(variant)
+            self._run_variant(variant)
         for table in self.tables:
             table.rows.delta = (0, table.rows.count)
         self._finish_round(1)
         if self.stratum.is_recursive:
             self._iterate()
+        self._retrying(self._settle)
+        for name in self._added:
+            del self.database.tables[name]
+
+    def _settle(self) -> None:
+        """Everything is derived and old; what only the evaluation needed is freed."""
         for table in self.tables:
             table.settle()
             table.forget_indexes()
+            table.drop_stale_copy()
             table.rows.trim()
-        for name in self._added:
-            del self.database.tables[name]
 
     def _iterate(self) -> None:
         """Rounds until no relation has a delta, or a size limit is reached."""
         last_was_large = False
         while self.context.progress.delta and not self._limit_reached():
+            self._place()
             self._consider_splits()
-            bodies = [self.runner.prepare(variant) for variant in self.recursive]
+            bodies = self._retrying(lambda: [self.runner.prepare(variant) for variant in self.recursive])
             used = {index for body in bodies for index in body.indexes()}
             for table in self.tables:
                 table.keep_indexes(used)
-            simple = all(body.is_pure and not body.impossible for body in bodies)
+            on_host = self.placement.current.on_host
+            simple = on_host and all(body.is_pure and not body.impossible for body in bodies)
             if simple and not last_was_large and self.context.progress.delta <= SMALL_DELTA:
                 if self._run_small_rounds() is Outcome.FIXPOINT:
                     return
@@ -82,15 +106,48 @@ class StratumEvaluation:
 
     def _run_round(self) -> int:
         """One round driven from here; returns its candidates."""
-        work = sum(self.runner.run(variant) for variant in self.recursive)
+        work = sum(self._run_variant(variant) for variant in self.recursive)
         for table in self.tables:
             table.rows.advance()
-        indexes = [index for table in self.tables for index in table.indexes]
-        self.context.workers.each(lambda index: index.ensure(), indexes)
+        self._retrying(self._index_deltas)
         for table in self.tables:
             table.drop_stale_indexes()
         self._finish_round(1)
         return work
+
+    def _index_deltas(self) -> None:
+        indexes = [index for table in self.tables for index in table.indexes]
+        if self.placement.current.on_host:
+            self.context.workers.each(lambda index: index.ensure(), indexes)
+        else:
+            for index in indexes:
+                index.ensure()
+
+    def _run_variant(self, variant: Variant) -> int:
+        """Evaluate a variant; to do it twice over the same rows adds nothing."""
+        return self._retrying(lambda: self.runner.run(variant))
+
+    def _retrying(self, action: Callable[[], T]) -> T:
+        """Do what can be done again if the accelerator runs out of memory, with more room or on the host."""
+        while True:
+            try:
+                return action()
+            except DeviceMemoryError:
+                if not self.placement.recover(self._tables_used()):
+                    raise
+
+    def _place(self) -> None:
+        """Let the stratum move before a round, if it should."""
+        if self.placement.is_active:
+            delta = self.context.progress.delta
+            self._retrying(lambda: self.placement.before_round(self._tables_used(), delta))
+
+    def _tables_used(self) -> list[Table]:
+        """The tables that the stratum reads or writes."""
+        names = dict.fromkeys(self.members)
+        for rule in self.runner.rules:
+            names.update(dict.fromkeys([rule.head.relation, *sorted(body_relations(rule.body))]))
+        return [self.database.tables[name] for name in names]
 
     def _run_small_rounds(self) -> Outcome:
         programs = []
@@ -99,7 +156,8 @@ class StratumEvaluation:
             programs.append((self.runner.prepare(variant), self._driver_table(variant), head))
         before = [body.candidates for body, _, _ in programs]
         sizes = [len(head) for _, _, head in programs]
-        limits = (-1, -1) if self.context.limits else (SMALL_DELTA, SMALL_WORK)
+        largest = min(SMALL_DELTA, self.placement.largest_host_delta)
+        limits = (-1, -1) if self.context.limits else (largest, SMALL_WORK)
         text = self.recursive[0].rule.text
         started = time.perf_counter()
         outcome, rounds = run_small_rounds(
@@ -126,6 +184,9 @@ class StratumEvaluation:
 
     def _finish_round(self, rounds: int) -> None:
         progress = self.context.progress
+        name = self.placement.current.name
+        self.statistics.rounds[name] = self.statistics.rounds.get(name, 0) + rounds
+        self.statistics.moves = self.placement.moves
         progress.rounds += rounds
         progress.round_in_stratum += rounds
         progress.delta = sum(end - start for start, end in (table.rows.delta for table in self.tables))
@@ -146,10 +207,13 @@ class StratumEvaluation:
         while rules:
             rule = rules.pop()
             if self._has_outgrown(rule):
-                split = find_split(rule, self.members, self.database.tables, self.database)
+                split = self._find_split(rule)
                 if split is not None:
                     self._apply(rule, split)
                     rules.append(split.outer)
+
+    def _find_split(self, rule: Rule) -> Split | None:
+        return self._retrying(lambda: find_split(rule, self.members, self.database.tables, self.database))
 
     def _has_outgrown(self, rule: Rule) -> bool:
         """Are the rule's relations of this stratum large enough to tell, and much larger than last time?"""
@@ -169,7 +233,7 @@ class StratumEvaluation:
         the delta, so the new relation starts with nothing but OLD facts as well.
         """
         name = split.inner.head.relation
-        table = Table(name, len(split.inner.head.args))
+        table = Table(name, len(split.inner.head.args), self.placement.current)
         self.database.tables[name] = table
         self._added.append(name)
         self.tables.append(table)
@@ -181,7 +245,7 @@ class StratumEvaluation:
         flow_bounds(self.runner.rules, self.database)
         old = frozenset(member_positions(split.inner, self.members))
         if all(self._has_old(split.inner.body[position]) for position in old):
-            self.runner.run(Variant(split.inner, None, old))
+            self._run_variant(Variant(split.inner, None, old))
         table.settle()
         self.recursive = [variant for variant in self.recursive if variant.rule != rule]
         self.recursive += delta_variants(split.inner, self.members)

@@ -11,6 +11,7 @@ from gpuengine.evaluation.body import BodyProgram, compile_body
 from gpuengine.evaluation.bounds import flow_bounds
 from gpuengine.evaluation.context import Context
 from gpuengine.kernels.contract import IGNORE, Status
+from gpuengine.kernels.cpu.program import Program as CpuProgram
 from gpuengine.language.program import (
     Atom,
     Comparison,
@@ -28,6 +29,7 @@ SMALL_DELTA = 4096
 """Up to this many driver rows are not worth splitting over threads."""
 _REPLAN_GROWTH = 8
 _INSERT_ROOM = 1 << 12
+_DEVICE_ROOM = 1 << 16
 _LARGEST_SPARE = 1 << 22
 
 
@@ -59,6 +61,7 @@ class VariantRunner:
         }
         if known is not None and known.body.is_current and not _outgrown(known.sizes, sizes):
             return known.body
+        self.context.progress.rule = variant.rule.text
         plan = order_body(variant.rule.body, database, driver=variant.delta)
         body = compile_body(
             variant.rule.body,
@@ -122,7 +125,7 @@ class VariantRunner:
     def _run_pure(self, body: BodyProgram, variant: Variant, head: Table) -> int:
         start, end = self._driver_span(body, variant)
         program = body.stages[0].program
-        if end - start > SMALL_DELTA and self.context.workers.threads > 1:
+        if isinstance(program, CpuProgram) and end - start > SMALL_DELTA and self.context.workers.threads > 1:
             return self.context.workers.insert(
                 program, head, start, end, lambda: self.context.check_budget(head, variant.rule.text)
             )
@@ -139,11 +142,13 @@ class VariantRunner:
 
     def _insert_final(self, body: BodyProgram, variant: Variant, head: Table, start: int, end: int) -> None:
         program = body.stages[-1].program
-        head.reserve(_INSERT_ROOM)
+        # On a device every stop for more room is a wait.
+        room = _INSERT_ROOM if body.backend.on_host else max(_DEVICE_ROOM, end - start)
+        head.reserve(room)
         status = program.run(head.rows, start, end)
         while status is Status.FULL:
             self.context.check_budget(head, variant.rule.text)
-            head.reserve(max(_INSERT_ROOM, head.rows.count >> 2))
+            head.reserve(max(room, head.rows.count >> 2))
             status = program.resume(head.rows)
         if status is Status.STOPPED:
             raise Interrupted("stopped")

@@ -1,4 +1,4 @@
-"""Run one pipeline over many rows on several threads, without a lock on the data.
+"""Run one pipeline over many rows on several threads of the host, without a lock on the data.
 
 Kernels release the GIL and insert atomically, so workers share the head's set. Each writes to a
 buffer of its own; between waves, when no worker runs, the buffers are appended to the head's rows and

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gpuengine.kernels.contract import Bounds
 from gpuengine.kernels.cpu import rowindex
 from gpuengine.kernels.cpu.layout import (
     HASHED_WORDS,
@@ -24,9 +25,8 @@ from gpuengine.kernels.cpu.layout import (
     SLOT_WORDS,
 )
 from gpuengine.kernels.cpu.rows import Memory, Rows
-from gpuengine.kernels.cpu.sets import FULL_EXTENT, Bounds
+from gpuengine.kernels.cpu.sets import FULL_EXTENT
 
-MAX_KEYS = 2
 _SMALL_DIRECT_SLOTS = 1 << 16
 _SIZE_CLASSES = 34
 _HASHED_SLOT_BYTES = 40

@@ -144,6 +144,10 @@ class Rows:
     def columns(self) -> list[np.ndarray]:
         return [self.column(j) for j in range(self.arity)]
 
+    def device_columns(self) -> list[np.ndarray]:
+        """The same as `columns`: the host is the device."""
+        return self.columns()
+
     def append(self, columns: Sequence[np.ndarray], count: int) -> None:
         """Append `count` rows beyond the delta."""
         self.grow(count)

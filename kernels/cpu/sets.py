@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gpuengine.kernels.contract import Bounds
 from gpuengine.kernels.cpu import keyset
 from gpuengine.kernels.cpu.layout import (
     BITMAP,
@@ -25,9 +26,6 @@ UNLIMITED = 1 << 62
 _PACKED_LIMIT = 1 << 63
 _DOUBLING_LIMIT = 1 << 22
 _SPREAD_HEAD = 1 << 16
-
-Bounds = Sequence[tuple[int, int]]
-"""For each column the least id and one past the greatest."""
 
 
 class KeySet:

@@ -97,7 +97,7 @@ def test_the_engine_is_as_it_was_before_and_can_be_used_again() -> None:
 def test_how_sizes_are_shown(limit: int, shown: str) -> None:
     class Huge:
         name = "p"
-        nbytes = 1 << 60
+        host_nbytes = 1 << 60
 
         def __len__(self) -> int:
             return 5

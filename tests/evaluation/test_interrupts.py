@@ -79,8 +79,8 @@ def test_stop_from_another_thread(name: str, threads: int) -> None:
     stopped: list[float] = []
 
     def stop() -> None:
-        fixpoint.stop[0] = 1
         stopped.append(time.perf_counter())
+        fixpoint.stop[0] = 1
 
     small = 10**9 if name == "small rounds" else None
     threading.Timer(0.15, stop).start()

@@ -9,6 +9,7 @@ from gpuengine.errors import Interrupted
 from gpuengine.evaluation import workers
 from gpuengine.evaluation.workers import Workers
 from gpuengine.kernels.contract import Domain, Driver, IndexProbe, Insert, Pipeline, Probe, write
+from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.program import Program
 from gpuengine.schemes.table import Table
 from tests.evaluation.forced import forced
@@ -16,7 +17,7 @@ from tests.evaluation.forced import forced
 
 def relation(name: str, seed: int, count: int, nodes: int) -> Table:
     rng = np.random.default_rng(seed)
-    table = Table(name, 2)
+    table = Table(name, 2, CPU)
     table.insert([rng.integers(0, nodes, count).astype(np.uint32) for _ in range(2)], count)
     table.settle()
     return table
@@ -39,7 +40,7 @@ def pairs(table: Table) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("nodes", [50, 100_000])
 def test_every_fact_once(threads: int, buffer_rows: int, nodes: int) -> None:
     left, right = relation("left", 1, 3000, nodes), relation("right", 2, 3000, nodes)
-    head = Table("head", 2)
+    head = Table("head", 2, CPU)
     head.insert([np.array([1, 2], np.uint32)] * 2, 2)
     after: dict[int, list[int]] = {}
     for y, z in pairs(right):
@@ -61,7 +62,7 @@ def test_every_fact_once(threads: int, buffer_rows: int, nodes: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_nothing_to_drive(threads: int) -> None:
-    left, right, head = relation("left", 1, 30, 9), relation("right", 2, 30, 9), Table("head", 2)
+    left, right, head = relation("left", 1, 30, 9), relation("right", 2, 30, 9), Table("head", 2, CPU)
     pool = Workers(threads)
     assert pool.insert(composition(left, right, head), head, 5, 5, lambda: None) == 0
     pool.close()
@@ -70,7 +71,7 @@ def test_nothing_to_drive(threads: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_set_flag_stops_all_of_them(threads: int) -> None:
-    left, right, head = relation("left", 1, 3000, 50), relation("right", 2, 3000, 50), Table("head", 2)
+    left, right, head = relation("left", 1, 3000, 50), relation("right", 2, 3000, 50), Table("head", 2, CPU)
     pool = Workers(threads)
     with pytest.raises(Interrupted):
         pool.insert(composition(left, right, head, np.ones(1, np.int64)), head, 0, len(left), lambda: None)

@@ -10,13 +10,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuengine.kernels.contract import Collect, Domain, Driver, IndexProbe, Pipeline, Probe, Status, write
+from gpuengine.kernels.contract import (
+    Backend,
+    Collect,
+    DeviceMemoryError,
+    Domain,
+    Driver,
+    IndexProbe,
+    Pipeline,
+    Probe,
+    Status,
+    write,
+)
+from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.program import Program
 from gpuengine.kernels.cpu.rows import Rows
-from gpuengine.schemes.table import Table, distinct_rows
+from gpuengine.schemes.table import Table
+from tests.evaluation.accelerator import Accelerator
 
 Row = tuple[int, ...]
+DEVICE = Accelerator()
+BACKENDS: st.SearchStrategy[Backend] = st.sampled_from([CPU, DEVICE])
 IDS = st.sampled_from([0, 1, 2, 3, 1000, 2**24, 2**31, 2**32 - 2])
+
+
+@pytest.fixture(autouse=True)
+def bound() -> None:
+    DEVICE.bind_thread()
 
 
 def columns_of(rows: Sequence[Row], arity: int) -> list[np.ndarray]:
@@ -35,7 +55,7 @@ def facts(table: Table) -> list[Row]:
 
 
 def table_of(rows: Sequence[Row], arity: int) -> Table:
-    table = Table("p", arity)
+    table = Table("p", arity, CPU)
     insert(table, rows)
     return table
 
@@ -47,10 +67,12 @@ def batches(draw: Any) -> tuple[int, list[list[Row]]]:
     return arity, draw(st.lists(st.lists(st.tuples(*[ids] * arity), max_size=25), max_size=5))
 
 
-@given(batches(), st.booleans())
-def test_insert_keeps_each_fact_once(case: tuple[int, list[list[Row]]], with_set: bool) -> None:
+@given(batches(), st.booleans(), BACKENDS)
+def test_insert_keeps_each_fact_once(
+    case: tuple[int, list[list[Row]]], with_set: bool, backend: Backend
+) -> None:
     arity, parts = case
-    table = Table("p", arity)
+    table = Table("p", arity, backend)
     known: set[Row] = set()
     for part in parts:
         if with_set:
@@ -73,13 +95,25 @@ def test_contains(case: tuple[int, list[list[Row]]]) -> None:
     assert table.contains(columns_of(asked, arity), len(asked)).tolist() == [row in held for row in asked]
 
 
+@given(batches(), BACKENDS)
+def test_holds_all(case: tuple[int, list[list[Row]]], backend: Backend) -> None:
+    arity, parts = case
+    asked = [row for part in parts for row in part]
+    held = set(asked[::2])
+    table = Table("p", arity, backend)
+    insert(table, sorted(held))
+    assert table.holds_all(columns_of(asked, arity), len(asked)) == (set(asked) <= held)
+    for row in asked:
+        assert table.holds_all(columns_of([row], arity), 1) == (row in held)
+
+
 @given(batches())
 def test_distinct_rows_are_sorted_and_each_once(case: tuple[int, list[list[Row]]]) -> None:
     arity, parts = case
     rows = [row for part in parts for row in part]
     if not rows:
         return
-    columns, count = distinct_rows(columns_of(rows, arity), len(rows))
+    columns, count = CPU.distinct_rows(columns_of(rows, arity), len(rows))
     expected = sorted(set(rows))
     assert count == len(expected) and len(columns) == arity
     assert [tuple(row) for row in zip(*(c.tolist() for c in columns), strict=True)] == (
@@ -91,7 +125,7 @@ def test_distinct_rows_are_sorted_and_each_once(case: tuple[int, list[list[Row]]
 @pytest.mark.parametrize("arity", [1, 2, 3])
 def test_distinct_rows_of_sorted_rows_are_those_rows(arity: int) -> None:
     rows = sorted({(i % 7, i % 5, i)[:arity] for i in range(40)})
-    columns, count = distinct_rows(columns_of(rows, arity), len(rows))
+    columns, count = CPU.distinct_rows(columns_of(rows, arity), len(rows))
     assert list(zip(*(c.tolist() for c in columns), strict=True)) == rows and count == len(rows)
 
 
@@ -139,7 +173,7 @@ def test_widening_forgets_indexes_and_says_so() -> None:
 
 
 def test_no_bounds_are_neither_widened_nor_widening() -> None:
-    table = Table("p", 2)
+    table = Table("p", 2, CPU)
     table.widen([(0, 0), (5, 9)])
     assert table.bounds == [(0, 0), (5, 9)]
     table.widen([(3, 4), (0, 0)])
@@ -204,7 +238,7 @@ def test_settle_makes_everything_old() -> None:
 @pytest.mark.parametrize("values", [1, 7, 10**9])
 def test_distinct_is_exact_up_to_the_size_of_the_sample(count: int, values: int) -> None:
     rng = np.random.default_rng(count)
-    table = Table("p", 1)
+    table = Table("p", 1, CPU)
     column = rng.integers(0, values, count).astype(np.uint32)
     table.rows.append([column], count)
     assert table.distinct(0) == len(np.unique(column))
@@ -217,7 +251,7 @@ def test_distinct_is_exact_up_to_the_size_of_the_sample(count: int, values: int)
 def test_distinct_is_near_beyond_the_sample(values: int, factor: float) -> None:
     rng = np.random.default_rng(values)
     count = 400_000
-    table = Table("p", 1)
+    table = Table("p", 1, CPU)
     column = rng.integers(0, values, count).astype(np.uint32)
     table.rows.append([column], count)
     exact = len(np.unique(column))
@@ -226,7 +260,7 @@ def test_distinct_is_near_beyond_the_sample(values: int, factor: float) -> None:
 
 
 def test_distinct_follows_growth() -> None:
-    table = Table("p", 1)
+    table = Table("p", 1, CPU)
     assert table.distinct(0) == 0
     for end in (10, 21, 5000):
         column = np.arange(len(table), end, dtype=np.uint32)
@@ -244,3 +278,101 @@ def test_nbytes_counts_rows_set_and_indexes() -> None:
     assert table.nbytes == with_set and table.index((0,), growing=False).nbytes + with_set == table.nbytes
     table.forget_indexes()
     assert table.nbytes == with_set
+
+
+@given(batches(), st.lists(BACKENDS, min_size=6, max_size=6))
+def test_a_table_that_moves_is_the_same(case: tuple[int, list[list[Row]]], places: list[Backend]) -> None:
+    arity, parts = case
+    table, still = Table("p", arity, CPU), Table("p", arity, CPU)
+    for part, place in zip(parts, places, strict=False):
+        table.move_to(place)
+        assert table.backend is place
+        assert insert(table, part) == insert(still, part)
+        assert sorted(facts(table)) == sorted(facts(still)) and table.bounds == still.bounds
+        assert sorted(zip(*(c.tolist() for c in table.columns()), strict=True)) == sorted(
+            facts(still) if arity else []
+        )
+        assert table.rows.advance() == still.rows.advance()
+        assert table.rows.delta == still.rows.delta
+        assert table.holds_all(still.columns(), len(still))
+
+
+def test_moving_keeps_the_delta_and_drops_set_and_indexes() -> None:
+    table = table_of([(1, 2), (2, 3)], 2)
+    table.settle()
+    insert(table, [(7, 7)])
+    table.rows.advance()
+    assert table.keyset is not None and table.index((0,), growing=True)
+    epoch = table.epoch
+    table.move_to(DEVICE)
+    assert table.rows.delta == (2, 3) and table.indexes == () and table.epoch > epoch
+    table.rows.settle()
+    table.move_to(CPU)
+    assert table.rows.delta == (3, 3)
+    assert insert(table, [(7, 7), (8, 8)]) == 1, "the set is made anew"
+    assert matches(table, (0,), (2,), Domain.OLD, growing=True) == [(3,)]
+
+
+def test_a_table_that_did_not_change_moves_back_without_a_copy() -> None:
+    table = table_of([(1, 2), (2, 3)], 2)
+    host_rows = table.rows
+    assert table.bytes_to_move(CPU) == 0 and table.bytes_to_move(DEVICE) == 16
+    table.move_to(DEVICE)
+    device_rows = table.rows
+    assert table.bytes_to_move(CPU) == 0 and table.host_nbytes == host_rows.nbytes
+    assert table.device_nbytes == table.nbytes
+    table.move_to(CPU)
+    assert table.rows is host_rows
+    table.move_to(DEVICE)
+    assert table.rows is device_rows
+    insert(table, [(3, 4)])
+    assert table.bytes_to_move(CPU) == 24
+    table.move_to(CPU)
+    assert table.rows is not host_rows and sorted(facts(table)) == [(1, 2), (2, 3), (3, 4)]
+
+
+def test_a_copy_is_read_instead_of_the_device() -> None:
+    table = table_of([(1, 2)], 2)
+    table.move_to(DEVICE)
+    DEVICE.counts.downloaded = 0
+    assert table.column(1).tolist() == [2] and DEVICE.counts.downloaded == 0
+    insert(table, [(5, 6)])
+    assert table.column(1).tolist() == [2, 6] and DEVICE.counts.downloaded == 8
+
+
+def test_copies_are_dropped_on_demand() -> None:
+    table = table_of([(1, 2)], 2)
+    table.move_to(DEVICE)
+    table.drop_stale_copy()
+    assert table.host_nbytes, "it is current"
+    insert(table, [(5, 6)])
+    table.drop_stale_copy()
+    assert not table.host_nbytes
+    table.move_to(CPU)
+    assert table.device_nbytes
+    table.drop_copy()
+    assert not table.device_nbytes and sorted(facts(table)) == [(1, 2), (5, 6)]
+
+
+def test_rows_that_come_back_have_room() -> None:
+    """A limit that the set of an earlier stay gave them does not hold any more."""
+    table = table_of([(1, 2**32 - 2), (2, 1)], 2)
+    table.reserve(5000)
+    table.rows.limit(2)
+    table.move_to(DEVICE)
+    table.move_to(CPU)
+    driver = table_of([(i, i) for i in range(100)], 2)
+    pipeline = Pipeline(Driver(driver.rows, (0, 1)), (), Collect((0, 1)), 2)
+    table.reserve(1)
+    assert Program(pipeline).run(table.rows, 0, 100) is Status.DONE
+    assert len(table) == 102
+
+
+def test_a_move_that_fails_leaves_the_table_as_it_was() -> None:
+    small = Accelerator(budget=1)
+    small.bind_thread()
+    table = table_of([(1, 2), (2, 3)], 2)
+    with pytest.raises(DeviceMemoryError):
+        table.move_to(small)
+    assert table.backend is CPU and facts(table) == [(1, 2), (2, 3)]
+    assert insert(table, [(3, 4)]) == 1
