@@ -1,0 +1,121 @@
+"""Machine code of kernels in files: assembled once for a GPU architecture, found again ever after.
+
+The files are in the user's cache folder beside the CPU's kernels (``GPUENGINE_CACHE_DIR``), in one folder
+for each architecture, compiler and state of the kernels' source. A file's name holds the checksum of its
+content, so a torn or damaged one is passed over and replaced. A process that finds all its kernels does
+not import the compiler.
+
+A GPU that the compiler knows gets a cubin: the driver has nothing to translate, and may be older than the
+compiler. A GPU newer than the compiler gets PTX, which its driver translates when it loads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from gpuengine.kernels.contract import DeviceUnavailable
+from gpuengine.kernels.cpu.jit import cache_directory
+from gpuengine.kernels.cuda.assemble import assemble, known_capabilities, to_ptx
+from gpuengine.kernels.cuda.spec import DeviceKernel
+
+COMPILERS = (
+    "numba",
+    "numba-cuda",
+    "nvidia-nvvm",
+    "nvidia-cuda-nvcc-cu12",
+    "nvidia-nvjitlink",
+    "nvidia-nvjitlink-cu12",
+)
+"""The packages that make machine code; CUDA 12 and 13 have different names for them."""
+
+_lock = threading.Lock()
+
+
+def module_file(kernel: DeviceKernel, capability: tuple[int, int]) -> Path:
+    """The file with a kernel's code for a compute capability; made if it is not there.
+
+    Raises `DeviceUnavailable` if there is no compiler.
+    """
+    folder = _folder(capability)
+    with _lock:
+        found = _find(folder, kernel)
+        if found is not None:
+            return found
+        code, kind = _build(kernel, capability)
+        name = f"{kernel.name}.{_checksum(code)}.{kind}"
+        try:
+            return _store(folder, name, code)
+        except OSError:
+            # A cache that can't be written only costs the next start.
+            return _store(Path(_scratch().name), f"sm_{capability[0]}{capability[1]}-{name}", code)
+
+
+def compiler_versions() -> tuple[tuple[str, str], ...]:
+    """The installed packages of `COMPILERS` with their versions; not those of a system's CUDA toolkit."""
+    found = []
+    for package in COMPILERS:
+        with suppress(PackageNotFoundError):
+            found.append((package, version(package)))
+    return tuple(found)
+
+
+@cache
+def _source_digest() -> str:
+    """Of the compilers and of every file that a kernel's code could come from."""
+    digest = hashlib.sha256(repr(compiler_versions()).encode())
+    for source in sorted(Path(__file__).parent.parent.rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+def _folder(capability: tuple[int, int]) -> Path:
+    return cache_directory() / "cuda" / f"sm_{capability[0]}{capability[1]}-{_source_digest()}"
+
+
+@cache
+def _scratch() -> TemporaryDirectory[str]:
+    """A folder that goes with the process."""
+    return TemporaryDirectory(prefix="gpuengine-")
+
+
+def _find(folder: Path, kernel: DeviceKernel) -> Path | None:
+    """The kernel's file, if there is one that is whole."""
+    for path in folder.glob(f"{kernel.name}.*.*"):
+        with suppress(OSError):
+            if path.name.split(".")[1] == _checksum(path.read_bytes()):
+                return path
+    return None
+
+
+def _checksum(code: bytes) -> str:
+    return hashlib.sha256(code).hexdigest()[:32]
+
+
+def _build(kernel: DeviceKernel, capability: tuple[int, int]) -> tuple[bytes, str]:
+    """The kernel's code and the kind of it: cubin, or ptx for a GPU that the compiler does not know."""
+    try:
+        if capability in known_capabilities():
+            return assemble(kernel, capability).code, "cubin"
+        return to_ptx(kernel, capability).encode(), "ptx"
+    except ImportError as error:
+        raise DeviceUnavailable(f"the compiler for kernels is missing: {error}") from error
+
+
+def _store(folder: Path, name: str, code: bytes) -> Path:
+    """Write a file in one step, so that no other process reads a part of it."""
+    temporary = folder / f".{name}.{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary.write_bytes(code)
+        return temporary.replace(folder / name)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise

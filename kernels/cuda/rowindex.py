@@ -1,0 +1,172 @@
+"""`RowIndex` on a device: sorted pairs of key and row, in a main run and a recent one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuengine.kernels.contract import Domain
+from gpuengine.kernels.cuda.device import Array, Device
+from gpuengine.kernels.cuda.index_kernels import (
+    HASHED_KEY,
+    ONE,
+    TWO,
+    fill_directory,
+    find_matches,
+    make_pairs,
+)
+from gpuengine.kernels.cuda.keyset import Bounds
+from gpuengine.kernels.cuda.rows import Rows
+from gpuengine.kernels.cuda.sorted_sets import merge_runs
+
+_KEY_BITS = 32
+_ROW_LIMIT = (1 << 32) - 1
+_RECENT_SHARE = 4
+"""The recent run joins the main one when it is larger than this part of it."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Ascending pairs ``key << 32 | row``; `directory` has the place of the first pair of 2**shift keys."""
+
+    pairs: Array
+    directory: Array
+    shift: int
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.pairs.nbytes + self.directory.nbytes)
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Where the matches of some bindings lie in the runs of an index; `counts` are over both runs."""
+
+    main_starts: Array
+    main_counts: Array
+    recent_starts: Array
+    counts: Array
+
+    @property
+    def arrays(self) -> tuple[Array, Array, Array, Array]:
+        return self.main_starts, self.main_counts, self.recent_starts, self.counts
+
+    @property
+    def starts(self) -> tuple[Array, Array, Array]:
+        return self.main_starts, self.main_counts, self.recent_starts
+
+
+class RowIndex:
+    """An index of a `Rows` by `keys` (one or two columns).
+
+    Life: `build` sorts all rows into the main run; `ensure` merges each delta into the recent run, which
+    joins the main one when it has grown. Within a key rows are in insertion order, so that
+    OLD is what lies before a row number. `verifies` says that keys are hashed and that matches must
+    be compared with the key columns.
+    """
+
+    def __init__(self, device: Device, rows: Rows, keys: Sequence[int], bounds: Bounds) -> None:
+        self.device = device
+        self.rows = rows
+        self.keys = tuple(keys)
+        self.bounds = [bounds[key] for key in self.keys]
+        extents = [max(high - low, 1) for low, high in self.bounds]
+        if len(self.keys) == 1:
+            self._mode, keys_in_all = ONE, extents[0]
+        elif extents[0] * extents[1] <= 1 << _KEY_BITS:
+            self._mode, keys_in_all = TWO, extents[0] * extents[1]
+        else:
+            self._mode, keys_in_all = HASHED_KEY, 1 << _KEY_BITS
+        self._key_bits = max((keys_in_all - 1).bit_length(), 1)
+        self.main = self._run(device.empty(0, np.uint64))
+        self.recent = self.main
+        self.indexed = 0
+
+    @property
+    def verifies(self) -> bool:
+        return self._mode == HASHED_KEY
+
+    @property
+    def nbytes(self) -> int:
+        return self.main.nbytes + (self.recent.nbytes if self.recent is not self.main else 0)
+
+    def build(self, exact: bool) -> None:
+        """Index all rows up to the delta's end; on a device `exact` makes no difference."""
+        self.main = self._run(self._sorted_pairs(0, self.rows.delta[1]))
+        self.recent = self._run(self.device.empty(0, np.uint64))
+        self.indexed = self.rows.delta[1]
+
+    def ensure(self) -> bool:
+        """Take in the rows up to the delta's end; False if the index must be made anew."""
+        end = self.rows.delta[1]
+        if end < self.indexed:
+            return False
+        if end > self.indexed:
+            fresh = self._sorted_pairs(self.indexed, end)
+            recent = merge_runs(self.device, self.recent.pairs, fresh) if len(self.recent.pairs) else fresh
+            if len(recent) * _RECENT_SHARE > len(self.main.pairs):
+                self.main = self._run(merge_runs(self.device, self.main.pairs, recent))
+                recent = self.device.empty(0, np.uint64)
+            self.recent = self._run(recent)
+            self.indexed = end
+        return True
+
+    def find(self, columns: Sequence[Array], count: int, domain: Domain) -> Matches:
+        """The matches of bindings, given by their key columns."""
+        device = self.device
+        row_end = self.rows.delta[0] if domain is Domain.OLD else _ROW_LIMIT
+        found = Matches(*(device.empty(count, np.uint32) for _ in range(4)))
+        (first_low, first_high), (second_low, second_high) = self.bounds[0], self.bounds[-1]
+        device.launch(
+            find_matches,
+            count,
+            self._mode,
+            first_low,
+            first_high,
+            second_low,
+            second_high,
+            columns[0],
+            columns[-1],
+            row_end,
+            int(len(self.recent.pairs) > 0),
+            self.main.pairs,
+            self.main.directory,
+            self.main.shift,
+            self.recent.pairs,
+            self.recent.directory,
+            self.recent.shift,
+            found.main_starts,
+            found.main_counts,
+            found.recent_starts,
+            found.counts,
+        )
+        return found
+
+    def _sorted_pairs(self, start: int, end: int) -> Array:
+        device = self.device
+        columns = [self.rows.device_column(key)[start:end] for key in self.keys]
+        (first_low, _), (second_low, second_high) = self.bounds[0], self.bounds[-1]
+        pairs = device.empty(end - start, np.uint64)
+        device.launch(
+            make_pairs,
+            end - start,
+            self._mode,
+            start,
+            columns[0],
+            first_low,
+            columns[-1],
+            second_low,
+            second_high - second_low,
+            pairs,
+        )
+        return device.sort(pairs)
+
+    def _run(self, pairs: Array) -> Run:
+        """A run with a directory of about as many buckets as it has pairs."""
+        bits = min(self._key_bits, max(len(pairs).bit_length(), 1))
+        shift, buckets = self._key_bits - bits, 1 << bits
+        directory = self.device.empty(buckets + 1, np.uint32)
+        self.device.launch(fill_directory, buckets + 1, pairs, len(pairs), shift, buckets, directory)
+        return Run(pairs, directory, shift)
