@@ -1,0 +1,46 @@
+"""Every primitive on every backend gives what the reference gives, on random inputs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuengine.kernels.cuda.primitives import CudaPrimitives
+from gpuengine.kernels.primitives import Primitives
+from tests.kernels.cuda.ptx_device import PtxDevice
+from tests.kernels.primitive_cases import FAST, OPERATIONS, REFERENCE, assert_same, run, simulated
+
+on_every_operation = pytest.mark.parametrize("operation", OPERATIONS)
+
+
+def test_every_operation_has_examples() -> None:
+    stated = {name for name in vars(Primitives) if not name.startswith("_")}
+    assert stated - {"upload", "download"} == set(OPERATIONS)
+
+
+@on_every_operation
+@given(data=st.data())
+def test_backends_agree_with_the_reference(operation: str, data: st.DataObject) -> None:
+    args = data.draw(OPERATIONS[operation])
+    expected = run(REFERENCE, operation, args)
+    for backend in FAST:
+        assert_same(run(backend, operation, args), expected)
+
+
+@on_every_operation
+@settings(max_examples=15)
+@given(data=st.data(), seed=st.integers(0, 1000))
+def test_the_simulator_agrees_with_the_reference(operation: str, data: st.DataObject, seed: int) -> None:
+    args = data.draw(OPERATIONS[operation])
+    assert_same(run(simulated(seed), operation, args), run(REFERENCE, operation, args))
+
+
+@on_every_operation
+@settings(max_examples=4)
+@given(data=st.data(), seed=st.integers(0, 1000))
+def test_what_kernels_compile_to_agrees_with_the_reference(
+    operation: str, data: st.DataObject, seed: int
+) -> None:
+    args = data.draw(OPERATIONS[operation])
+    assert_same(run(CudaPrimitives(PtxDevice(seed=seed)), operation, args), run(REFERENCE, operation, args))
