@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuengine.evaluation.failures import device_failures
 from gpuengine.language.program import Attribute
 from gpuengine.schemes.table import Table
 from gpuengine.terms.dictionary import Dictionary
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow as pa
 
+    from gpuengine.exchange.outgoing import OutgoingFacts
+
 BATCH_ROWS = 1 << 20
 
 
@@ -24,7 +28,8 @@ class RelationView:
 
     Rows are distinct and in no promised order. Numbers come out as int64, unsigned as uint64, floats as
     float64, symbols as strings, records and ADT values as their text. Implements the Arrow PyCapsule
-    protocol, so that Arrow, Polars, DuckDB and pandas read it directly.
+    protocol, so that Arrow, Polars, DuckDB and pandas read it directly, and, for facts that are on a
+    device, DLPack and the Arrow C device interface.
     """
 
     def __init__(
@@ -65,7 +70,15 @@ class RelationView:
             if not found[0]:
                 return False
             columns.append(ids)
-        return bool(self._table.contains(columns, 1)[0])
+        with self._reading():
+            return self._table.holds_all(columns, 1)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """For whatever reads facts that may be on a device."""
+        self._table.backend.bind_thread()
+        with device_failures(lambda: f"reading {self.name}", lambda: [self._table]):
+            yield
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The facts as Arrow record batches of at most `rows` rows, decoded one at a time."""
@@ -81,9 +94,11 @@ class RelationView:
         schema = arrow_schema(self.attributes)
         for start in range(0, self._count, rows):
             end = min(start + rows, self._count)
+            with self._reading():
+                columns = self._table.columns()  # for each batch: the table may have moved since the last
             arrays = [
-                self._dictionary.to_arrow(attribute.type, self._table.rows.column(j)[start:end])
-                for j, attribute in enumerate(self.attributes)
+                self._dictionary.to_arrow(attribute.type, column[start:end])
+                for attribute, column in zip(self.attributes, columns, strict=True)
             ]
             # A cast imports pyarrow.compute, which takes longer than many programs.
             arrays = [
@@ -128,12 +143,74 @@ class RelationView:
         kinds = {array.dtype for array in arrays}
         return np.stack([a if len(kinds) == 1 else a.astype(object) for a in arrays], axis=1)
 
+    def to_cupy(self) -> dict[str, Any]:
+        """Each column by name as a CuPy array: int64, uint64 or float64, decoded on the device.
+
+        The arrays are the caller's own. Facts that are on the host are copied to CuPy's current device.
+        Raises `DataError` if a column is not of numbers: `to_cudf` has text as well.
+        """
+        from gpuengine.exchange.outgoing import to_cupy
+
+        return to_cupy(self._outgoing())
+
+    def to_cudf(self) -> Any:
+        """All facts as a cuDF DataFrame; numbers on the device get there without passing the host."""
+        from gpuengine.exchange.outgoing import to_cudf
+
+        return to_cudf(self._outgoing())
+
     def to_pylist(self) -> list[tuple[Any, ...]]:
         """All facts as a list of tuples."""
         return list(self)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_device_array__(self, requested_schema: Any = None, **options: Any) -> tuple[Any, Any]:
+        """All facts as one batch: on the device if they are there and all columns are numbers."""
+        from gpuengine.io import arrow_schema
+        from gpuengine.io.arrow_device import export_columns
+
+        unknown = [name for name, value in options.items() if value is not None]
+        if unknown:
+            raise NotImplementedError(f"option {unknown[0]} of __arrow_c_device_array__")
+        facts = self._outgoing()
+        if facts.device is None or not self.attributes or not facts.is_numeric:
+            return self._batch().__arrow_c_device_array__(requested_schema)
+        arrays = list(facts.numbers().values())
+        addresses = [facts.device.address(array) for array in arrays]
+        return export_columns(arrow_schema(self.attributes), arrays, addresses, facts.location())
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The facts as an array (facts, columns), or a vector of the only column; of one type of number."""
+        from gpuengine.exchange.outgoing import require_one_type
+
+        facts = self._outgoing()
+        require_one_type(facts)
+        return facts.matrix().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        from gpuengine.exchange.outgoing import require_one_type
+
+        facts = self._outgoing()
+        require_one_type(facts)
+        return facts.location()
+
+    def _outgoing(self) -> OutgoingFacts:
+        from gpuengine.exchange.outgoing import OutgoingFacts
+
+        return OutgoingFacts(self.name, self.attributes, self._table, self._count, self._dictionary)
+
+    def _batch(self) -> pa.RecordBatch:
+        """All facts as one record batch on the host."""
+        import pyarrow as pa
+
+        table = self.to_arrow()
+        if not self.attributes:
+            return next(iter(table.to_batches()), pa.RecordBatch.from_arrays([], names=[]))
+        return pa.RecordBatch.from_arrays(
+            [column.combine_chunks() for column in table.columns], schema=table.schema
+        )
 
 
 def _array(value: Any, attribute: Attribute) -> Any:

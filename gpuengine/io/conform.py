@@ -60,7 +60,7 @@ def conform(
     if not attributes:
         return Facts(nullary(table.num_rows > 0))
     picked = pick_columns(table.column_names, [a.name for a in attributes], columns, place.name)
-    result = [_column(table.column(i), i, a, place) for i, a in zip(picked, attributes, strict=True)]
+    result = [conform_column(table.column(i), i, a, place) for i, a in zip(picked, attributes, strict=True)]
     schema = pa.schema([pa.field(a.name, c.type) for a, c in zip(attributes, result, strict=True)])
     conformed = pa.Table.from_arrays(result, schema=schema)
     return _without(place.bad_rows, conformed) if place.bad_rows else Facts(conformed)
@@ -75,7 +75,9 @@ def _without(bad: dict[int, str], table: pa.Table) -> Facts:
     return Facts(table.filter(pa.array(keep)), len(bad), messages)
 
 
-def _column(column: pa.ChunkedArray, index: int, attribute: Attribute, place: Place) -> pa.ChunkedArray:
+def conform_column(
+    column: pa.ChunkedArray, index: int, attribute: Attribute, place: Place
+) -> pa.ChunkedArray:
     """`column` in the attribute's type; bad values are noted in `place`, some of which become null."""
     converted = _converted(column, index, attribute, place)
     if attribute.type.kind in NESTED:

@@ -8,11 +8,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 
 from gpuengine.errors import DataError
 from gpuengine.io.arrays import column, from_numpy
-from gpuengine.io.conform import Place, conform
+from gpuengine.io.conform import Place, conform, conform_column
 from gpuengine.io.convert import from_object, shown
 from gpuengine.io.records import record_text
 from gpuengine.io.schema import NESTED, NestedCheck, any_text, arrow_type, nullary
@@ -33,10 +34,10 @@ def from_tabular(
 
     Takes a path, read with `params` as by `read_facts`; pyarrow tables, batches, readers and lists of
     arrays; whatever speaks the Arrow PyCapsule protocol; pandas and polars frames; NumPy arrays
-    (n x arity, structured, or one column); a mapping of names to columns; an iterable of rows
-    (sequences or mappings; plain values for a single column). Columns match by name if all names are
-    there, else by position. Values must be exactly representable, and texts of records and ADT values
-    pass `check` if it is given: otherwise `DataError` names relation, column, row and value.
+    (n x arity, structured, or one column) and what DLPack makes one; a mapping of names to columns; an
+    iterable of rows (sequences or mappings; plain values for a single column). Columns match by name if
+    all names are there, else by position. Values must be exactly representable, and texts of records and
+    ADT values pass `check` if it is given: otherwise `DataError` names relation, column, row and value.
     """
     if isinstance(obj, str | os.PathLike):
         from gpuengine.io.read import read_facts
@@ -52,6 +53,13 @@ def from_tabular(
         arrays = [_array(c, a, i, place) for i, (c, a) in enumerate(_paired(names, columns, attributes))]
         table = _table(names, arrays, relation)
     return conform(table, attributes, place).table
+
+
+def arrow_column(values: Any, attribute: Attribute, index: int, place: Place) -> pa.ChunkedArray:
+    """One column, of anything that a mapping given to `from_tabular` may hold, in the attribute's type."""
+    array = _array(values, attribute, index, place)
+    whole = array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+    return conform_column(whole, index, attribute, place)
 
 
 def _arrow_table(obj: Any, relation: str) -> pa.Table | None:
@@ -90,7 +98,9 @@ def _columns(obj: Any, attributes: Sequence[Attribute], relation: str) -> tuple[
             return [""], [obj]
         return [str(name) for name in obj.columns], [obj.iloc[:, i] for i in range(len(obj.columns))]
     if _is_from("numpy", obj) and hasattr(obj, "dtype") and hasattr(obj, "ndim"):
-        return _numpy_columns(obj, len(attributes), relation)
+        return _array_columns(obj, len(attributes), relation)
+    if hasattr(obj, "__dlpack__"):
+        return _array_columns(_from_dlpack(obj, relation), len(attributes), relation)
     if isinstance(obj, Mapping):
         return [str(name) for name in obj], list(obj.values())
     if isinstance(obj, Iterable) and not isinstance(obj, bytes | bytearray | memoryview):
@@ -101,14 +111,21 @@ def _columns(obj: Any, attributes: Sequence[Attribute], relation: str) -> tuple[
     )
 
 
-def _numpy_columns(array: Any, arity: int, relation: str) -> tuple[list[str], list[Any]]:
+def _from_dlpack(obj: Any, relation: str) -> np.ndarray:
+    try:
+        return np.from_dlpack(obj)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise DataError(f"{relation}: can't read {type(obj).__name__} by DLPack: {error}") from error
+
+
+def _array_columns(array: Any, arity: int, relation: str) -> tuple[list[str], list[Any]]:
     if array.dtype.names is not None:
         return list(array.dtype.names), [array[name] for name in array.dtype.names]
     if array.ndim == 2:
         return [""] * array.shape[1], [array[:, i] for i in range(array.shape[1])]
     if array.ndim == 1 and (arity == 1 or len(array) == 0):
         return [""] * arity, [array] * arity
-    raise DataError(f"{relation}: a NumPy array of shape {array.shape}, expected (n, {arity})")
+    raise DataError(f"{relation}: an array of shape {array.shape}, expected (n, {arity})")
 
 
 def _row_columns(
@@ -161,6 +178,8 @@ def _array(values: Any, attribute: Attribute | None, index: int, place: Place) -
         return values
     if attribute is None:
         return pa.nulls(len(values))
+    if hasattr(values, "__dlpack__") and not _is_from("numpy", values):
+        values = _from_dlpack(values, place.name)
     is_record = attribute.type.kind in NESTED
     if not is_record or _is_from("numpy", values) or _is_from("pandas", values):
         array = _vectorised(values, attribute)

@@ -166,7 +166,7 @@ def test_columns_match_by_name_or_else_by_position() -> None:
     assert rows(pd.DataFrame([[1, "a"]]), "ns") == [(1, "a")]
     assert message(pd.DataFrame({"y": ["a"]}), "ns") == "edge: 1 column (y), expected 2 (x, y)"
     assert message(np.zeros((3, 3)), "nn") == "edge: 3 columns (, , ), expected 2 (x, y)"
-    assert message(np.zeros(3), "nn") == "edge: a NumPy array of shape (3,), expected (n, 2)"
+    assert message(np.zeros(3), "nn") == "edge: an array of shape (3,), expected (n, 2)"
 
 
 def test_types() -> None:
