@@ -91,9 +91,12 @@ def _first_processor() -> dict[str, str]:
 
 
 def _memory(group: str) -> Finding:
-    from gpuengine.evaluation.budget import available_memory
-
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        from gpuengine.evaluation.budget import available_memory
+    except ImportError:
+        # The engine's own findings say what it lacks.
+        return Finding(group, "memory", "ok", f"{total / 2**30:.1f} GB")
     return Finding(
         group, "memory", "ok", f"{available_memory() / 2**30:.1f} GB free of {total / 2**30:.1f} GB"
     )
@@ -156,16 +159,48 @@ def _cache(group: str, folder: Path) -> Finding:
     return Finding(group, "kernel cache", "ok", f"{folder}, {state}")
 
 
+def gpu_findings() -> Iterator[Finding]:
+    """What the driver says, without opening a device."""
+    yield _driver("GPU")
+    yield _devices("GPU")
+
+
 def _gpu() -> Iterator[Finding]:
     group = "GPU"
-    yield _driver(group)
-    yield _devices(group)
-    yield _package(group, "cupy-cuda13x", "pip install 'gpuengine[gpu]'", module="cupy")
+    yield from gpu_findings()
+    yield _cupy(group)
     yield _package(group, "numba-cuda", "pip install 'gpuengine[gpu]'", module="numba_cuda")
     yield _package(group, "cudf-cu13", "pip install cudf-cu13, for DataFrames on the GPU", module="cudf")
-    yield Finding(
-        group, "cuda backend", "missing", "not part of this version", "use --backend cpu, the default"
-    )
+    yield _cuda_backend(group)
+
+
+def _cupy(group: str) -> Finding:
+    """CuPy comes as a package for each generation of CUDA."""
+    advice = "pip install 'gpuengine[gpu]', or 'gpuengine[gpu12]' for a driver of CUDA 12"
+    found = [_package(group, name, advice, module="cupy") for name in ("cupy-cuda13x", "cupy-cuda12x")]
+    return next((finding for finding in found if finding.status == "ok"), found[0])
+
+
+def _cuda_backend(group: str) -> Finding:
+    """Open the first GPU, if there is a sign of one: nothing is imported for nothing."""
+    try:
+        from gpuengine.evaluation.accelerator import gpu_present
+        from gpuengine.kernels.contract import DeviceUnavailable
+    except ImportError as error:
+        return Finding(group, "cuda backend", "missing", str(error), "see the libraries above")
+    if not gpu_present():
+        advice = "none needed: --backend cpu works, and auto uses it"
+        return Finding(group, "cuda backend", "missing", "no NVIDIA GPU in this machine", advice)
+    from gpuengine.kernels.cuda import backend
+
+    try:
+        device = backend.open_device().device
+    except DeviceUnavailable as error:
+        advice = "until then use --backend cpu; auto uses it by itself"
+        return Finding(group, "cuda backend", "failed", str(error), advice)
+    usable = device.memory()[1] / 2**30
+    value = f"{device.name}, {usable:.1f} GB to use; gpuengine doctor --device checks it"
+    return Finding(group, "cuda backend", "ok", value)
 
 
 def _driver(group: str) -> Finding:

@@ -1,4 +1,4 @@
-"""``gpuengine doctor``: print what `gpuengine.doctor` finds."""
+"""``gpuengine doctor``: print what `gpuengine.doctor` finds, or what `cli.device` finds of a GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ _COLOURS = {"ok": "\x1b[32m", "missing": "\x1b[33m", "failed": "\x1b[31m"}
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    """Print each finding as it is made; 1 if the engine can't work here."""
+    """Print each finding as it is made; 1 if the engine can't work here, or the GPU that is asked about."""
+    if arguments.tune or arguments.device is not None:
+        # Not before: it needs libraries that may be what is missing.
+        from gpuengine.cli import device
+
+        return device.tune_device(arguments) if arguments.tune else device.check_device(arguments)
     findings: list[Finding] = []
     for finding in examine():
         if not arguments.json:

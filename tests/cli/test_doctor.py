@@ -66,3 +66,16 @@ def test_only_what_is_needed_decides() -> None:
         [Finding("GPU", "driver", "missing", ""), Finding("Python", "python", "ok", "", needed=True)]
     )
     assert not works([Finding("Python", "python", "failed", "", needed=True)])
+
+
+def test_without_numpy_it_still_says_what_is_missing(tmp_path: Path) -> None:
+    # A module that can't be imported in place of NumPy.
+    (tmp_path / "numpy.py").write_text("raise ImportError('numpy is broken')")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [*COMMAND, "doctor"], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stderr == ""
+    assert done.returncode == 1
+    assert "numpy is broken" in done.stdout
+    assert done.stdout.endswith("The engine can't work here: see the lines marked !!\n")

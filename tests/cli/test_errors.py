@@ -117,10 +117,13 @@ pair(x, y) :- n(x), n(y).
     assert "--memory" in message
 
 
-def test_cuda_is_refused(tmp_path: Path) -> None:
+def test_cuda_without_a_gpu(tmp_path: Path) -> None:
     reach_project(tmp_path)
     message = failure(tmp_path, "run", "reach.dl", "-F", "facts", "--backend", "cuda")
-    assert message.startswith("error: the cuda backend is not part of this version")
+    assert message.startswith("error: the cuda backend can't be used: ")
+    assert all(
+        way in message for way in ('pip install "gpuengine[gpu]"', "gpuengine doctor", "--backend cpu")
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,6 +136,9 @@ def test_cuda_is_refused(tmp_path: Path) -> None:
         (("run", "reach.dl", "-j", "0"), "'0' is not a number above 0"),
         (("run", "reach.dl", "-M", "1=2"), "'1=2' is not NAME=VALUE"),
         (("run", "reach.dl", "--backend", "tpu"), "invalid choice: 'tpu'"),
+        (("run", "reach.dl", "--device", "-1"), "'-1' is not the number of a GPU"),
+        (("run", "reach.dl", "--device", "first"), "'first' is not the number of a GPU"),
+        (("query", "reach.dl", "path(1, x)", "--device-memory", "all"), "'all' is not a size"),
         (("run", "reach.dl", "--on-error", "ignore"), "invalid choice: 'ignore'"),
         (("plan", "reach.dl", "--json", "--svg", "x.svg"), "not allowed with"),
     ],

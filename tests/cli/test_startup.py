@@ -34,6 +34,7 @@ def test_a_run_imports_only_what_it_needs(tmp_path: Path) -> None:
     modules = imported(*arguments, cwd=tmp_path)
     assert "pyarrow" in modules
     assert not modules & {"numba", "rich", "pandas", "polars", "pyarrow.compute", "pyarrow.pandas_compat"}
+    assert not any(name.startswith(("cupy", "gpuengine.kernels.cuda")) for name in modules)
 
 
 def test_version(tmp_path: Path) -> None:
@@ -46,5 +47,6 @@ def test_help_names_every_command_and_option(tmp_path: Path) -> None:
     commands = gpuengine("--help", cwd=tmp_path).stdout
     assert all(f"\n    {name} " in commands for name in ("run", "plan", "query", "doctor"))
     options = gpuengine("run", "--help", cwd=tmp_path).stdout
-    for option in ("-F", "-D", "-j", "-I", "-M", "--backend", "--memory", "--on-error", "--stats", "--json"):
+    engine = ("-j", "--backend", "--device", "--device-memory", "--memory")
+    for option in ("-F", "-D", "-I", "-M", "--on-error", "--stats", "--json", *engine):
         assert option in options
