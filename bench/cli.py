@@ -1,4 +1,4 @@
-"""The command line: ``list``, ``run``, ``scale``, ``load``."""
+"""The command line: ``list``, ``run``, ``scale``, ``load``, ``gpu-model``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import load, machine, page, scale, table
+from bench import gpu_model, load, machine, page, scale, table
 from bench.catalogue import UnknownWorkload, Workload, catalogue, choose, record_sizes
 from bench.contenders import OURS, Contender, Ours, choose_peers, present
 from bench.prepare import MissingFacts, Places, prepare
@@ -27,7 +27,9 @@ _PIPE_WIDTH = 150
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--peers", default="all", help="all, none, or names: duckdb,clingo,egglog,souffle")
+    common.add_argument(
+        "--peers", default="all", help="all, none, or names: duckdb,clingo,egglog,cudf,souffle"
+    )
     common.add_argument("--no-ours", action="store_true", help="run peers only")
     common.add_argument("--repeat", type=int, default=3, help="warm processes of each engine (3)")
     common.add_argument("--threads", type=int, default=2)
@@ -51,6 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     grow.add_argument("names", nargs="+", metavar="WORKLOAD", help="generated workloads, or generated")
     read = commands.add_parser("load", parents=[common], help="reading TSV and Parquet against DuckDB")
     read.add_argument("--rows", type=int, default=10_000_000)
+    gpu_model.add_command(commands)
     return parser
 
 
@@ -63,6 +66,8 @@ def main(arguments: Sequence[str], ours: Contender | None = None, places: Places
         _list(console)
         return 0
     try:
+        if options.command == "gpu-model":
+            return gpu_model.run_command(options, places or Places.default(options.workloads, options.graphs))
         workloads = _workloads(options)
         peers = choose_peers("duckdb-loop" if options.command == "load" else options.peers)
         engine: list[Contender] = [] if options.no_ours else [ours or Ours()]

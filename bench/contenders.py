@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.prepare import ROOT, Prepared
+from gpuengine.evaluation.accelerator import gpu_present
 
 OURS = "gpuengine"
 _SOUFFLE_SIZE = re.compile(r"^(\w+)\t(\d+)$", re.MULTILINE)
@@ -110,6 +111,17 @@ class PythonPeer:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuPeer(PythonPeer):
+    """A peer with a Python package that needs an NVIDIA GPU."""
+
+    def missing(self) -> str | None:
+        if not gpu_present():
+            return "there is no NVIDIA GPU"
+        found = importlib.util.find_spec(self.family)
+        return None if found else f"not installed: pip install {self.family}-cu13"
+
+
+@dataclass(frozen=True, slots=True)
 class Souffle:
     """Soufflé from PATH, interpreted or compiled (compiling is not in the time)."""
 
@@ -145,6 +157,7 @@ PEERS: tuple[Contender, ...] = (
     PythonPeer("duckdb-loop", "duckdb", "loop"),
     PythonPeer("clingo", "clingo"),
     PythonPeer("egglog", "egglog"),
+    GpuPeer("cudf", "cudf"),
     Souffle("souffle-interpreted", compiled=False),
     Souffle("souffle-compiled", compiled=True),
 )
