@@ -11,7 +11,7 @@ import numpy as np
 from gpuengine.errors import BackendError, DataError, EvaluationError, MemoryBudgetError
 from gpuengine.kernels.contract import Array, DeviceError, DeviceMemoryError, DeviceUnavailable, ValueTable
 from gpuengine.kernels.cuda.backend import CudaBackend
-from gpuengine.kernels.cuda.device import Device
+from gpuengine.kernels.cuda.devices.device import Device
 from gpuengine.kernels.cuda.exchange import ByCupy, decode
 from gpuengine.language.program import Attribute, Kind
 from gpuengine.schemes.table import Table

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuengine.kernels.contract import Pipeline
 from gpuengine.kernels.cuda.columns import mark_first_of_equal, pack_pairs, take_every, unpack_pairs
-from gpuengine.kernels.cuda.device import Array, Device, Statistics
+from gpuengine.kernels.cuda.devices.device import Array, Device, Statistics
 from gpuengine.kernels.cuda.keyset import Bounds, KeySet
 from gpuengine.kernels.cuda.program import Program
 from gpuengine.kernels.cuda.rowindex import RowIndex
@@ -112,6 +112,6 @@ class CudaBackend:
 
 def open_device(index: int = 0, memory: int | None = None) -> CudaBackend:
     """The backend on a real GPU; raises `DeviceUnavailable` if there is none that can be used."""
-    from gpuengine.kernels.cuda.hardware import open_gpu
+    from gpuengine.kernels.cuda.devices.hardware import open_gpu
 
     return CudaBackend(open_gpu(index, memory))

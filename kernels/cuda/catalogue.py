@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from gpuengine.kernels.cuda import (
-    bitmaps,
-    columns,
-    exchange,
-    frontier,
-    graphs,
-    index_kernels,
-    intervals,
-    join_kernels,
-    set_kernels,
-    sorted_sets,
-    strong,
-)
+from gpuengine.kernels.cuda import columns, exchange, index_kernels, join_kernels, set_kernels
+from gpuengine.kernels.cuda.primitives import bitmaps, frontier, graphs, intervals, sorted_sets, strong
 from gpuengine.kernels.cuda.spec import KERNELS
 
 MODULES = (
-    bitmaps,
     columns,
     exchange,
-    frontier,
-    graphs,
     index_kernels,
-    intervals,
     join_kernels,
     set_kernels,
+    bitmaps,
+    frontier,
+    graphs,
+    intervals,
     sorted_sets,
     strong,
 )

@@ -15,7 +15,7 @@ import numpy as np
 from gpuengine.kernels.contract import DeviceUnavailable, ValueTable
 from gpuengine.kernels.cuda.atomics import atomic_or
 from gpuengine.kernels.cuda.columns import decode_floats, decode_numbers, decode_unsigned
-from gpuengine.kernels.cuda.device import Array, Device
+from gpuengine.kernels.cuda.devices.device import Array, Device
 from gpuengine.kernels.cuda.spec import device_kernel
 from gpuengine.kernels.cuda.values import ValueMirror
 
@@ -132,7 +132,7 @@ class ByCupy:
 
     def __init__(self) -> None:
         try:
-            from gpuengine.kernels.cuda import cupy_calls
+            from gpuengine.kernels.cuda.devices import cupy_calls
         except ImportError as error:
             raise DeviceUnavailable(f"CuPy can't be imported ({error})") from error
         self._calls: Any = cupy_calls

@@ -10,7 +10,7 @@ import numpy as np
 from gpuengine.kernels.contract import IGNORE, IndexProbe, Probe
 from gpuengine.kernels.cuda.batch import Batch, Gathered
 from gpuengine.kernels.cuda.columns import choose_fewer, flag_equal, keep_equal, keep_matching
-from gpuengine.kernels.cuda.device import Array, Device
+from gpuengine.kernels.cuda.devices.device import Array, Device
 from gpuengine.kernels.cuda.join_kernels import TILE, expand_matches, expand_product
 from gpuengine.kernels.cuda.rowindex import Matches
 from gpuengine.kernels.cuda.rows import Rows

@@ -17,7 +17,7 @@ from gpuengine.kernels.cuda.columns import (
     keep_zero,
     mark_origins,
 )
-from gpuengine.kernels.cuda.device import Array, Device
+from gpuengine.kernels.cuda.devices.device import Array, Device
 from gpuengine.kernels.cuda.expansion import count_found, expand_probe, find, pair_matches
 from gpuengine.kernels.cuda.values import ValueMirror
 

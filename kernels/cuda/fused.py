@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuengine.kernels.contract import IGNORE, IndexProbe, Insert
-from gpuengine.kernels.cuda.device import Array, Device
+from gpuengine.kernels.cuda.devices.device import Array, Device
 from gpuengine.kernels.cuda.expansion import Found
 from gpuengine.kernels.cuda.join_kernels import TILE, expand_and_insert, pack_shape
 from gpuengine.kernels.cuda.rows import Rows

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpuengine.kernels.cuda.columns import add_to_keys, pack_pairs
-from gpuengine.kernels.cuda.device import Array, Device
+from gpuengine.kernels.cuda.devices.device import Array, Device
 from gpuengine.kernels.cuda.pieces import finish
 from gpuengine.kernels.cuda.rows import Rows
 from gpuengine.kernels.cuda.set_kernels import (

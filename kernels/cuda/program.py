@@ -29,7 +29,7 @@ from gpuengine.kernels.contract import (
 )
 from gpuengine.kernels.cuda.batch import Batch
 from gpuengine.kernels.cuda.columns import keep_equal
-from gpuengine.kernels.cuda.device import Device
+from gpuengine.kernels.cuda.devices.device import Device
 from gpuengine.kernels.cuda.expansion import Found, choose, expand, expand_probe, pair_all, pair_matches
 from gpuengine.kernels.cuda.filters import Filters
 from gpuengine.kernels.cuda.fused import FusedInsert, plan_fused

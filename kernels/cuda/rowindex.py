@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuengine.kernels.contract import Domain
-from gpuengine.kernels.cuda.device import Array, Device
+from gpuengine.kernels.cuda.devices.device import Array, Device
 from gpuengine.kernels.cuda.index_kernels import (
     HASHED_KEY,
     ONE,
@@ -18,8 +18,8 @@ from gpuengine.kernels.cuda.index_kernels import (
     make_pairs,
 )
 from gpuengine.kernels.cuda.keyset import Bounds
+from gpuengine.kernels.cuda.primitives.sorted_sets import merge_runs
 from gpuengine.kernels.cuda.rows import Rows
-from gpuengine.kernels.cuda.sorted_sets import merge_runs
 
 _KEY_BITS = 32
 _ROW_LIMIT = (1 << 32) - 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuengine.kernels.cuda.device import Array, Device
+from gpuengine.kernels.cuda.devices.device import Array, Device
 
 LEAST_CAPACITY = 16
 MANY_ROWS = 1 << 16

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from gpuengine.kernels.cuda.backend import CudaBackend
-from gpuengine.kernels.cuda.device import Array
-from gpuengine.kernels.cuda.emulated import EmulatedDevice
+from gpuengine.kernels.cuda.devices.device import Array
+from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
 from gpuengine.kernels.cuda.rows import Rows
 from gpuengine.kernels.cuda.spec import DeviceKernel
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuengine.kernels.cuda.emulated import EmulatedDevice, host_kernel
+from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice, host_kernel
 from gpuengine.kernels.cuda.spec import DeviceKernel
 
 WARP = 32

@@ -19,9 +19,9 @@ from gpuengine.evaluation.thresholds import Thresholds, load_thresholds, store_t
 from gpuengine.kernels.contract import DeviceError, DeviceUnavailable
 from gpuengine.kernels.cuda import backend, selftest
 from gpuengine.kernels.cuda.backend import CudaBackend
-from gpuengine.kernels.cuda.device import Array
-from gpuengine.kernels.cuda.emulated import EmulatedDevice
-from gpuengine.kernels.cuda.hardware import GpuDevice
+from gpuengine.kernels.cuda.devices.device import Array
+from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
+from gpuengine.kernels.cuda.devices.hardware import GpuDevice
 from gpuengine.kernels.cuda.selftest import all_checks, run_check, run_checks
 from gpuengine.kernels.cuda.spec import KERNELS, DeviceKernel, bind
 from tests.kernels.cuda.stand_in import StandIn

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import gpuengine as ge
-import gpuengine.kernels.cuda
 from gpuengine.evaluation.thresholds import Thresholds
+from gpuengine.kernels.cuda import devices
 from gpuengine.kernels.cuda.backend import CudaBackend
-from gpuengine.kernels.cuda.emulated import EmulatedDevice
+from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
 
 #: Every stratum runs on the accelerator, and its tables stay there.
 ALWAYS = Thresholds(auto_facts=0, small_delta=0)
@@ -176,5 +176,5 @@ def cupy_stand_in(failure: Exception | None = None) -> SimpleNamespace:
 
 
 def install_cupy(monkeypatch: pytest.MonkeyPatch, stand_in: SimpleNamespace) -> None:
-    monkeypatch.setitem(sys.modules, "gpuengine.kernels.cuda.cupy_calls", stand_in)  # type: ignore[arg-type]
-    monkeypatch.setattr(gpuengine.kernels.cuda, "cupy_calls", stand_in, raising=False)
+    monkeypatch.setitem(sys.modules, "gpuengine.kernels.cuda.devices.cupy_calls", stand_in)  # type: ignore[arg-type]
+    monkeypatch.setattr(devices, "cupy_calls", stand_in, raising=False)

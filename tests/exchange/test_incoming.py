@@ -14,7 +14,7 @@ import gpuengine as ge
 from gpuengine.errors import BackendError, DataError
 from gpuengine.evaluation.accelerator import Accelerator
 from gpuengine.kernels.cuda.backend import CudaBackend
-from gpuengine.kernels.cuda.emulated import EmulatedDevice
+from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
 from tests.exchange.stand_ins import (
     CudaArray,
     DataFrame,

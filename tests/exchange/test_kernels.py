@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from gpuengine.kernels.contract import ValueTable
-from gpuengine.kernels.cuda.device import Device
-from gpuengine.kernels.cuda.emulated import EmulatedDevice
+from gpuengine.kernels.cuda.devices.device import Device
+from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
+from gpuengine.kernels.cuda.devices.simulator import SimulatedDevice
 from gpuengine.kernels.cuda.exchange import OnDevice, decode
-from gpuengine.kernels.cuda.simulator import SimulatedDevice
 from tests.exchange.stand_ins import CudaArray
 
 LIMIT = 1 << 24

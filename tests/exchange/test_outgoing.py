@@ -188,7 +188,7 @@ def test_types_made_of_numbers() -> None:
 
 def test_the_stand_in_has_the_calls_that_there_are() -> None:
     """What is used of CuPy without a device of ours exists in `cupy_calls`, under these parameters."""
-    from gpuengine.kernels.cuda import cupy_calls
+    from gpuengine.kernels.cuda.devices import cupy_calls
 
     stand_in = vars(cupy_stand_in())
     for name in stand_in.keys() - {"ERRORS", "OUT_OF_MEMORY", "waits"}:

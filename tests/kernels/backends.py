@@ -15,9 +15,9 @@ from gpuengine.kernels import contract
 from gpuengine.kernels.contract import Pipeline, Status
 from gpuengine.kernels.cpu.backend import CpuBackend
 from gpuengine.kernels.cuda.backend import CudaBackend
-from gpuengine.kernels.cuda.device import HostArrays
-from gpuengine.kernels.cuda.emulated import EmulatedDevice
-from gpuengine.kernels.cuda.simulator import SimulatedDevice
+from gpuengine.kernels.cuda.devices.device import HostArrays
+from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
+from gpuengine.kernels.cuda.devices.simulator import SimulatedDevice
 from gpuengine.kernels.reference import ReferenceBackend
 
 Row = tuple[int, ...]

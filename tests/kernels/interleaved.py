@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuengine.kernels.cuda import atomics
-from gpuengine.kernels.cuda.device import HostArrays
+from gpuengine.kernels.cuda.devices.device import HostArrays
 from gpuengine.kernels.cuda.spec import AtomicOperation, DeviceKernel, bind
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gpuengine.kernels.cpu.primitives import CpuPrimitives
-from gpuengine.kernels.cuda.emulated import EmulatedDevice
+from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
+from gpuengine.kernels.cuda.devices.simulator import SimulatedDevice
 from gpuengine.kernels.cuda.primitives import CudaPrimitives
-from gpuengine.kernels.cuda.simulator import SimulatedDevice
 from gpuengine.kernels.primitives import Primitives
 from gpuengine.kernels.reference_primitives import ReferencePrimitives
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuengine.kernels.cuda.device import Array
-from gpuengine.kernels.cuda.frontier import Frontier
-from gpuengine.kernels.cuda.graphs import graph_flatten, graph_peel, graph_reach, graph_seed
+from gpuengine.kernels.cuda.devices.device import Array
 from gpuengine.kernels.cuda.primitives import CudaPrimitives
-from gpuengine.kernels.cuda.strong import strong_collect, strong_spread
+from gpuengine.kernels.cuda.primitives.frontier import Frontier
+from gpuengine.kernels.cuda.primitives.graphs import graph_flatten, graph_peel, graph_reach, graph_seed
+from gpuengine.kernels.cuda.primitives.strong import strong_collect, strong_spread
 from gpuengine.kernels.primitives import NONE
 from tests.kernels.interleaved import InterleavedDevice
 from tests.kernels.primitive_cases import REFERENCE, assert_same, csr, ids, run

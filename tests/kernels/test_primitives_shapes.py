@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuengine.kernels.cuda.emulated import EmulatedDevice
+from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
 from gpuengine.kernels.cuda.primitives import CudaPrimitives
-from gpuengine.kernels.cuda.sorted_sets import SEARCH_RATIO, merge_runs
+from gpuengine.kernels.cuda.primitives.sorted_sets import SEARCH_RATIO, merge_runs
 from gpuengine.kernels.primitives import NONE, Primitives
 from tests.kernels.primitive_cases import (
     CPU,

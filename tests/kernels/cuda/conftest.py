@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuengine.kernels.cuda.hardware import GpuDevice
+from gpuengine.kernels.cuda.devices.hardware import GpuDevice
 from tests.kernels.cuda.stand_in import StandIn
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuengine.kernels.cuda.assemble import to_ptx
-from gpuengine.kernels.cuda.device import HostArrays
+from gpuengine.kernels.cuda.devices.assemble import to_ptx
+from gpuengine.kernels.cuda.devices.device import HostArrays
 from gpuengine.kernels.cuda.spec import DeviceKernel
 from tests.kernels.cuda import ptx
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuengine.kernels.cuda.assemble import ARCHITECTURES, Assembled, assemble
 from gpuengine.kernels.cuda.catalogue import KERNELS
-from gpuengine.kernels.cuda.module_cache import compiler_versions
+from gpuengine.kernels.cuda.devices.assemble import ARCHITECTURES, Assembled, assemble
+from gpuengine.kernels.cuda.devices.module_cache import compiler_versions
 
 GOLDEN = Path(__file__).with_name("resources.txt")
 COMMAND = "python -m tests.kernels.cuda.resources"

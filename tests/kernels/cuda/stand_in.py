@@ -19,9 +19,9 @@ from weakref import finalize, ref
 
 import numpy as np
 
-from gpuengine.kernels.cuda.assemble import symbol
 from gpuengine.kernels.cuda.catalogue import KERNELS
-from gpuengine.kernels.cuda.emulated import EmulatedDevice, host_kernel
+from gpuengine.kernels.cuda.devices.assemble import symbol
+from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice, host_kernel
 from gpuengine.kernels.cuda.spec import DeviceKernel
 
 _WORDS = {"i8": np.int64, "u8": np.uint64, "f8": np.float64}

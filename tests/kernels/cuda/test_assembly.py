@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numba import cuda
 
-from gpuengine.kernels.cuda.assemble import ARCHITECTURES, PTX_TARGETS, assemble, symbol, to_ptx
 from gpuengine.kernels.cuda.catalogue import KERNELS
+from gpuengine.kernels.cuda.devices.assemble import ARCHITECTURES, PTX_TARGETS, assemble, symbol, to_ptx
 from gpuengine.kernels.cuda.spec import DeviceKernel
 from tests.kernels.cuda.resources import COMMAND, installed_compilers, read_golden, summarise
 

@@ -21,10 +21,11 @@ def declared(source: Path) -> set[str]:
 
 
 def test_every_declared_kernel_is_known() -> None:
-    by_module = {file.stem: declared(file) for file in Path(cuda.__path__[0]).glob("*.py")}
-    names = set().union(*by_module.values())
+    folder = Path(cuda.__path__[0])
+    by_file = {file: declared(file) for file in folder.rglob("*.py")}
+    names = set().union(*by_file.values())
     assert names == set(KERNELS)
-    assert {stem for stem, kernels in by_module.items() if kernels} == {
-        module.__name__.rpartition(".")[2] for module in MODULES
+    assert {file for file, kernels in by_file.items() if kernels} == {
+        folder / Path(*module.__name__.split(".")[3:]).with_suffix(".py") for module in MODULES
     }
     assert "gather" in names

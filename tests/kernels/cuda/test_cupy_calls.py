@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpuengine.kernels.cuda import cupy_calls
+from gpuengine.kernels.cuda.devices import cupy_calls
 from tests.kernels.cuda.library_calls import LIBRARIES, check_source, signature_of
 
 SOURCE = Path(cupy_calls.__file__).read_text()

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 import gpuengine as ge
 from gpuengine.evaluation.thresholds import Thresholds
-from gpuengine.kernels.cuda import hardware
-from gpuengine.kernels.cuda.assemble import symbol
 from gpuengine.kernels.cuda.backend import CudaBackend
-from gpuengine.kernels.cuda.hardware import GpuDevice
+from gpuengine.kernels.cuda.devices import hardware
+from gpuengine.kernels.cuda.devices.assemble import symbol
+from gpuengine.kernels.cuda.devices.hardware import GpuDevice
 from gpuengine.kernels.cuda.primitives import CudaPrimitives
 from gpuengine.kernels.cuda.spec import DeviceKernel
 from tests.kernels.backends import REFERENCE, Backend, Row, drain, read_rows

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from gpuengine.kernels.contract import DeviceError
-from gpuengine.kernels.cuda import cupy_calls
 from gpuengine.kernels.cuda.columns import gather, pack_pairs
-from gpuengine.kernels.cuda.device import Device
-from gpuengine.kernels.cuda.emulated import EmulatedDevice
-from gpuengine.kernels.cuda.hardware import GpuDevice
+from gpuengine.kernels.cuda.devices import cupy_calls
+from gpuengine.kernels.cuda.devices.device import Device
+from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
+from gpuengine.kernels.cuda.devices.hardware import GpuDevice
 from gpuengine.kernels.cuda.set_kernels import insert_keys
 from tests.kernels.cuda.stand_in import Properties, StandIn, check_words, ids
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from gpuengine.kernels.contract import DeviceMemoryError
-from gpuengine.kernels.cuda import hardware
+from gpuengine.kernels.cuda.devices import hardware
+from gpuengine.kernels.cuda.devices.hardware import GpuDevice
 from gpuengine.kernels.cuda.exchange import OnDevice
-from gpuengine.kernels.cuda.hardware import GpuDevice
 from tests.kernels.cuda.stand_in import StandIn, ids
 
 U4, U8 = np.uint32, np.uint64

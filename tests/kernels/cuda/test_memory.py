@@ -30,7 +30,7 @@ from gpuengine.kernels.contract import (
     check,
     write,
 )
-from gpuengine.kernels.cuda.device import HostArrays
+from gpuengine.kernels.cuda.devices.device import HostArrays
 from gpuengine.kernels.cuda.pieces import LEAST_PIECE
 from tests.kernels.backends import (
     ID_END,

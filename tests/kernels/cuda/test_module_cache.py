@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from gpuengine.kernels.contract import DeviceUnavailable
-from gpuengine.kernels.cuda import module_cache
-from gpuengine.kernels.cuda.assemble import known_capabilities, symbol
 from gpuengine.kernels.cuda.columns import gather
-from gpuengine.kernels.cuda.module_cache import compiler_versions, module_file
+from gpuengine.kernels.cuda.devices import module_cache
+from gpuengine.kernels.cuda.devices.assemble import known_capabilities, symbol
+from gpuengine.kernels.cuda.devices.module_cache import compiler_versions, module_file
 
 #: Tells where a kernel's file is and whether the compiler was imported.
 SCRIPT = """
 import sys
 from gpuengine.kernels.cuda.columns import gather
-from gpuengine.kernels.cuda.module_cache import module_file
+from gpuengine.kernels.cuda.devices.module_cache import module_file
 print(module_file(gather, (8, 9)).name, "numba" in sys.modules, "cupy" in sys.modules)
 """
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpuengine.kernels import cuda
 from gpuengine.kernels.contract import DeviceUnavailable
-from gpuengine.kernels.cuda import hardware
-from gpuengine.kernels.cuda.hardware import open_gpu
+from gpuengine.kernels.cuda import devices
+from gpuengine.kernels.cuda.devices import hardware
+from gpuengine.kernels.cuda.devices.hardware import open_gpu
 from tests.kernels.cuda.stand_in import Properties, StandIn
 
 
@@ -98,8 +98,8 @@ def test_a_missing_package_is_named(missing: str, reason: str, monkeypatch: pyte
 
 
 def test_a_package_that_does_not_load_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(cuda, "cupy_calls", raising=False)
-    monkeypatch.setitem(sys.modules, "gpuengine.kernels.cuda.cupy_calls", None)
+    monkeypatch.delattr(devices, "cupy_calls", raising=False)
+    monkeypatch.setitem(sys.modules, "gpuengine.kernels.cuda.devices.cupy_calls", None)
     with pytest.raises(DeviceUnavailable, match="CuPy is installed but does not load"):
         open_gpu()
 

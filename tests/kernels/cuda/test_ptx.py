@@ -11,9 +11,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from gpuengine.kernels.cuda.assemble import ARCHITECTURES
 from gpuengine.kernels.cuda.atomics import atomic_add
 from gpuengine.kernels.cuda.backend import CudaBackend
+from gpuengine.kernels.cuda.devices.assemble import ARCHITECTURES
 from gpuengine.kernels.cuda.spec import KERNELS, DeviceKernel, device_kernel
 from tests.kernels.backends import REFERENCE, Backend, make_rows
 from tests.kernels.cuda import ptx

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpuengine.kernels.contract import Domain, Driver, IndexProbe, Insert, Pipeline, Probe, Status, write
-from gpuengine.kernels.cuda import emulated as emulation
+from gpuengine.kernels.cuda.devices import emulated as emulation
 from gpuengine.kernels.cuda.set_kernels import BITMAP, HASHED, WIDE
 from tests.kernels.backends import (
     ID_END,

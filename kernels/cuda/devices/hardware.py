@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from gpuengine.kernels.contract import DeviceError, DeviceMemoryError, DeviceUnavailable
-from gpuengine.kernels.cuda.assemble import ARCHITECTURES, symbol
-from gpuengine.kernels.cuda.device import Array, Device
-from gpuengine.kernels.cuda.module_cache import module_file
+from gpuengine.kernels.cuda.devices.assemble import ARCHITECTURES, symbol
+from gpuengine.kernels.cuda.devices.device import Array, Device
+from gpuengine.kernels.cuda.devices.module_cache import module_file
 from gpuengine.kernels.cuda.spec import DeviceKernel
 
 BLOCK = 256
@@ -244,7 +244,7 @@ def _cupy_calls() -> ModuleType:
                 "of CUDA 12"
             )
     try:
-        from gpuengine.kernels.cuda import cupy_calls
+        from gpuengine.kernels.cuda.devices import cupy_calls
     except ImportError as error:
         raise DeviceUnavailable(
             f"CuPy is installed but does not load ({error}): pip install --force-reinstall 'gpuengine[gpu]'"

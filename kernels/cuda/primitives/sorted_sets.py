@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuengine.kernels.cuda.device import Array, Device
+from gpuengine.kernels.cuda.devices.device import Array, Device
 from gpuengine.kernels.cuda.search import first_not_less
 from gpuengine.kernels.cuda.spec import device_function, device_kernel
 

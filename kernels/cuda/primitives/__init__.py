@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuengine.kernels.cuda import bitmaps, graphs, intervals, sorted_sets, strong
-from gpuengine.kernels.cuda.device import Array, Device
+from gpuengine.kernels.cuda.devices.device import Array, Device
+from gpuengine.kernels.cuda.primitives import bitmaps, graphs, intervals, sorted_sets, strong
 from gpuengine.kernels.primitives import Primitives
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from gpuengine.kernels.contract import DeviceError, DeviceMemoryError, DeviceUnavailable
 from gpuengine.kernels.cuda.backend import CudaBackend
-from gpuengine.kernels.cuda.device import Array, Device
+from gpuengine.kernels.cuda.devices.device import Array, Device
 from gpuengine.kernels.cuda.primitives import CudaPrimitives
 
 DEFAULT_SIZE = 200_000
@@ -108,9 +108,9 @@ def expect(found: Any, expected: Any, what: str) -> None:
 
 def all_checks() -> list[Check]:
     """Every check, in the order in which they run: what others stand on comes first."""
-    from gpuengine.kernels.cuda import selftest_pipelines, selftest_primitives, selftest_storage
+    from gpuengine.kernels.cuda.selftest import pipelines, primitives, storage
 
-    return [*selftest_storage.CHECKS, *selftest_pipelines.CHECKS, *selftest_primitives.CHECKS]
+    return [*storage.CHECKS, *pipelines.CHECKS, *primitives.CHECKS]
 
 
 def run_checks(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpuengine.kernels.cuda.atomics import atomic_add
-from gpuengine.kernels.cuda.device import Array, Device
+from gpuengine.kernels.cuda.devices.device import Array, Device
 from gpuengine.kernels.cuda.search import span_after
 from gpuengine.kernels.cuda.spec import DeviceKernel, device_function, device_kernel
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpuengine.kernels.cuda.atomics import atomic_min, compare_and_swap
-from gpuengine.kernels.cuda.device import Array, Device
-from gpuengine.kernels.cuda.frontier import FOLLOW, TILE, Frontier, append_marked, edge_at
-from gpuengine.kernels.cuda.graphs import levels_of_dag
+from gpuengine.kernels.cuda.devices.device import Array, Device
+from gpuengine.kernels.cuda.primitives.frontier import FOLLOW, TILE, Frontier, append_marked, edge_at
+from gpuengine.kernels.cuda.primitives.graphs import levels_of_dag
 from gpuengine.kernels.cuda.search import first_not_less, span_after, span_of
 from gpuengine.kernels.cuda.spec import device_function, device_kernel
 from gpuengine.kernels.primitives import NONE

@@ -16,7 +16,7 @@ from typing import Any
 
 from gpuengine.kernels.cpu.jit import Kernel, device, intrinsic_of
 from gpuengine.kernels.cuda.atomics import compiled_atomics
-from gpuengine.kernels.cuda.device import HostArrays
+from gpuengine.kernels.cuda.devices.device import HostArrays
 from gpuengine.kernels.cuda.spec import AtomicOperation, DeviceKernel, bind, entry_point
 
 _ENTRY = """
@@ -64,7 +64,7 @@ def host_kernel(kernel: DeviceKernel) -> Kernel:
 def _source_digest() -> str:
     """Part of the kernels' names in the cache, which knows the sources of the CPU backend only."""
     digest = hashlib.sha256()
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    for source in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuengine.kernels.cpu import primitives_bitmaps
 from gpuengine.kernels.cuda.atomics import atomic_add, atomic_or
-from gpuengine.kernels.cuda.device import Array, Device
+from gpuengine.kernels.cuda.devices.device import Array, Device
 from gpuengine.kernels.cuda.spec import DeviceKernel, device_function, device_kernel
 
 TILE = 8

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuengine.kernels.cuda.device import HostArrays
+from gpuengine.kernels.cuda.devices.device import HostArrays
 from gpuengine.kernels.cuda.spec import DeviceKernel, bind, entry_point
 
 _ENTRY = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpuengine.kernels.cuda.atomics import atomic_add, compare_and_swap
-from gpuengine.kernels.cuda.device import Array, Device
-from gpuengine.kernels.cuda.frontier import FOLLOW, TILE, Frontier, append_marked, edge_at
+from gpuengine.kernels.cuda.devices.device import Array, Device
+from gpuengine.kernels.cuda.primitives.frontier import FOLLOW, TILE, Frontier, append_marked, edge_at
 from gpuengine.kernels.cuda.search import span_after, span_of
 from gpuengine.kernels.cuda.spec import device_function, device_kernel
 from gpuengine.kernels.primitives import NONE

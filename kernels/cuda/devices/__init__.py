@@ -1,0 +1,1 @@
+"""What runs kernels: a GPU, and two stand-ins in host memory that need none."""
