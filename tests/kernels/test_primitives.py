@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuengine.kernels.cuda.primitives import CudaPrimitives
 from gpuengine.kernels.primitives import Primitives
-from tests.kernels.cuda.ptx_device import PtxDevice
 from tests.kernels.primitive_cases import FAST, OPERATIONS, REFERENCE, assert_same, run, simulated
 
 on_every_operation = pytest.mark.parametrize("operation", OPERATIONS)
@@ -34,13 +32,3 @@ def test_backends_agree_with_the_reference(operation: str, data: st.DataObject) 
 def test_the_simulator_agrees_with_the_reference(operation: str, data: st.DataObject, seed: int) -> None:
     args = data.draw(OPERATIONS[operation])
     assert_same(run(simulated(seed), operation, args), run(REFERENCE, operation, args))
-
-
-@on_every_operation
-@settings(max_examples=4)
-@given(data=st.data(), seed=st.integers(0, 1000))
-def test_what_kernels_compile_to_agrees_with_the_reference(
-    operation: str, data: st.DataObject, seed: int
-) -> None:
-    args = data.draw(OPERATIONS[operation])
-    assert_same(run(CudaPrimitives(PtxDevice(seed=seed)), operation, args), run(REFERENCE, operation, args))
