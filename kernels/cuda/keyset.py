@@ -38,8 +38,8 @@ class KeySet:
 
     `reserve` must have made room before rows are inserted, and inserted ids must lie within the bounds
     (`widen` moves them). Both may rebuild the set from the rows, which must hold all that was inserted.
-    A hash table is at most half full, so that a search ends after a few slots. Costs: 16 to 32 bytes a row;
-    a WIDE set, of rows that do not pack into 64 bits, keeps a copy of its rows (`members`) besides.
+    A hash table is at most two thirds full, so that a search ends after a few slots: 12 to 24 bytes a row. A
+    WIDE set, of rows that do not pack into 64 bits, keeps a copy of its rows (`members`) besides.
     """
 
     def __init__(self, device: Device, arity: int, bounds: Bounds, capacity: int = 0) -> None:
@@ -214,20 +214,20 @@ class KeySet:
         keys = 1
         for extent in extents:
             keys *= extent
-        slots = _power_of_two(2 * capacity)
+        slots = _power_of_two(capacity * 3 // 2 + 1)
         if keys <= 8 * max(SMALL_BITMAP_BYTES, 8 * slots):
             self.table = self.device.full(keys // 32 + 1, 0, np.uint32)
             self._use(BITMAP, self._bounds, extents, UNLIMITED)
             return
         is_wide = self.arity > 2 and keys >= _PACKED_LIMIT
         if is_wide:
-            self._make_room_for_members(slots // 2)
+            self._make_room_for_members(slots * 2 // 3)
         self.table = self.device.full(slots, EMPTY, np.uint64)
         if self.arity <= 2:
             whole = [(0, _FULL_EXTENT)] * self.arity
-            self._use(HASHED, whole, [_FULL_EXTENT] * self.arity, slots // 2)
+            self._use(HASHED, whole, [_FULL_EXTENT] * self.arity, slots * 2 // 3)
         else:
-            self._use(WIDE if is_wide else HASHED, self._bounds, extents, slots // 2)
+            self._use(WIDE if is_wide else HASHED, self._bounds, extents, slots * 2 // 3)
 
     def _make_room_for_members(self, capacity: int) -> None:
         if self.kind != WIDE:

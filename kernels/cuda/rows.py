@@ -15,6 +15,7 @@ MANY_ROWS = 1 << 16
 """Rows that grow get room for as many, unless that takes a noticeable part of the memory: pipelines that
 stop again and again for more room waste launches."""
 _SHARE_OF_MEMORY = 256
+_DOUBLING_LIMIT = 1 << 22
 
 
 class Rows:
@@ -83,7 +84,8 @@ class Rows:
         many = min(MANY_ROWS, memory // (_SHARE_OF_MEMORY * 4 * max(self.arity, 1)))
         needed = self._count + max(extra, self.capacity // 2, many)
         if needed > self.capacity:
-            self._resize(max(needed, 2 * self.capacity))
+            step = self.capacity if self.capacity < _DOUBLING_LIMIT else self.capacity >> 1
+            self._resize(max(needed, self.capacity + step))
 
     def trim(self) -> None:
         """Give back what is not used, if it is much."""
