@@ -81,11 +81,13 @@ class Kernel:
     def name(self) -> str:
         return f"{self.function.__module__.rpartition('.')[2]}.{self.function.__name__}"
 
-    def load(self) -> None:
+    def load(self, *, compile_it: bool = True) -> None:
         """Make the kernel callable now: from the cache, or by compiling it."""
         with _lock:
             if self._call is None:
-                address = _load_cached(self) or _compile(self)
+                address = _load_cached(self) or (_compile(self) if compile_it else None)
+                if address is None:
+                    return
                 args = [ctypes.c_void_p if p.endswith("*") else _CTYPES[p] for p in self._pointers]
                 self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *args)(
                     address
@@ -114,11 +116,15 @@ def kernel(signature: str) -> Callable[[Any], Kernel]:
 
 
 def load_in_background(kernels: Sequence[Kernel]) -> threading.Thread:
-    """Load kernels while the caller reads programs and files; whoever needs one sooner waits for it."""
+    """Load kernels while the caller reads programs and files; whoever needs one sooner waits for it.
+
+    Only the first is compiled if it is not in the cache. The others may never be needed, and a process that
+    ends before they are done would start on them again the next time, and the next.
+    """
 
     def load_all() -> None:
-        for one in kernels:
-            one.load()
+        for number, one in enumerate(kernels):
+            one.load(compile_it=number == 0)
 
     thread = threading.Thread(target=load_all, name="gpuengine-kernels", daemon=True)
     thread.start()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuengine.kernels.cpu import jit
+
 #: Runs a kernel that uses device functions and intrinsics, and tells what it compiled and imported.
 SCRIPT = """
 import sys
@@ -104,3 +106,13 @@ def test_two_processes_that_compile_at_once(tmp_path: Path) -> None:
     assert {finish(process) for process in both} <= {COMPILED, LOADED}
     assert [file.name for file in cached_file(tmp_path).parent.iterdir()] == ["keyset.count_distinct.bin"]
     assert run(tmp_path) == LOADED
+
+
+def test_in_the_background_only_the_first_kernel_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    monkeypatch.setattr(jit, "_load_cached", lambda wanted: None)
+    monkeypatch.setattr(jit, "_compile", lambda wanted: compiled.append(wanted.name) or 1)
+    kernels = [jit.Kernel(lambda: 0, "i8(i8)"), jit.Kernel(lambda: 0, "i8(i8)")]
+    jit.load_in_background(kernels).join()
+    assert len(compiled) == 1
+    assert [kernel._call is not None for kernel in kernels] == [True, False]
