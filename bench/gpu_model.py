@@ -202,14 +202,14 @@ def report(done: Sequence[Counted], stopped: bool = False) -> dict[str, Any]:
 
 
 _WIDTH = 25
-_COLUMNS = ("rounds", "launches", "syncs/rd", "GB moved", "peak MB")
+_COLUMNS = ("rounds", "launches", "kernels", "syncs/rd", "GB moved", "peak MB")
 
 
 def header() -> Iterator[str]:
     """What stands above the workloads."""
     yield "Counted on an emulated device; bytes and seconds are a model from published bandwidths."
     yield (
-        f"model: bytes / bandwidth or launches x {LAUNCH_SECONDS * 1e6:.1f} µs, the more between two waits, "
+        f"model: bytes / bandwidth or kernels x {LAUNCH_SECONDS * 1e6:.1f} µs, the more between two waits, "
         f"+ waits x {WAIT_SECONDS * 1e6:.1f} µs + transfers"
     )
     columns = [f"{name:>11}" for name in _COLUMNS] + [f"{gpu.name:>10}" for gpu in GPUS]
@@ -223,6 +223,7 @@ def lines(counted: Counted) -> Iterator[str]:
     numbers = (
         f"{counted.rounds:,}",
         f"{counted.launches:,}",
+        f"{counted.kernels:,}",
         f"{counted.syncs / max(counted.rounds, 1):.1f}",
         f"{counted.moved_bytes / 1e9:,.3g}",
         f"{counted.peak_bytes / 1e6:,.0f}",

@@ -351,6 +351,10 @@ class DeviceUnavailable(Exception):
     """A device can't be used here; the message says why."""
 
 
+class PackageMissing(DeviceUnavailable):
+    """A package that the device needs is not installed; the message says how to install it."""
+
+
 class DeviceMemoryError(Exception):
     """A device is out of memory, after everything that could be tried.
 

@@ -23,12 +23,13 @@ _HINT = (
 
 def open_device(number: int) -> CudaBackend:
     """The backend on a GPU. Raises `BackendError` that says why there is none."""
+    from gpuengine.evaluation.accelerator import explain
     from gpuengine.kernels.cuda import backend
 
     try:
         return backend.open_device(number)
     except DeviceUnavailable as error:
-        raise BackendError(f"no GPU can be checked: {error}\n{_HINT}") from error
+        raise BackendError(f"no GPU can be checked: {explain(error)}\n{_HINT}") from error
 
 
 def check_device(arguments: argparse.Namespace) -> int:

@@ -10,13 +10,10 @@ from pathlib import Path
 
 from gpuengine.errors import BackendError
 from gpuengine.evaluation.thresholds import Thresholds, load_thresholds, stored_thresholds
-from gpuengine.kernels.contract import Backend, DeviceUnavailable
+from gpuengine.kernels.contract import Backend, DeviceUnavailable, PackageMissing
 
 _EVIDENCE = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/usr/lib/wsl/lib/libcuda.so.1")
-_HINT = (
-    '  hint: pip install "gpuengine[gpu]" installs the packages, `gpuengine doctor` says what is missing,\n'
-    "        and --backend cpu works without a GPU"
-)
+_HINT = "  hint: `gpuengine doctor` says what is missing; --backend cpu works without a GPU"
 
 
 class Accelerator:
@@ -93,7 +90,14 @@ def find_accelerator(
     try:
         return Accelerator(opener(), thresholds)
     except DeviceUnavailable as error:
-        raise BackendError(f"the cuda backend can't be used: {error}\n{_HINT}") from error
+        raise BackendError(f"the cuda backend can't be used: {explain(error)}\n{_HINT}") from error
+
+
+def explain(error: DeviceUnavailable) -> str:
+    """Why there is no device: what is missing first comes first, so that nobody installs packages in vain."""
+    if isinstance(error, PackageMissing) and not gpu_present():
+        return f"no NVIDIA driver was found in this machine; besides, {error}"
+    return str(error)
 
 
 def gpu_present() -> bool:

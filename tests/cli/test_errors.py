@@ -121,9 +121,7 @@ def test_cuda_without_a_gpu(tmp_path: Path) -> None:
     reach_project(tmp_path)
     message = failure(tmp_path, "run", "reach.dl", "-F", "facts", "--backend", "cuda")
     assert message.startswith("error: the cuda backend can't be used: ")
-    assert all(
-        way in message for way in ('pip install "gpuengine[gpu]"', "gpuengine doctor", "--backend cpu")
-    )
+    assert all(way in message for way in ("no NVIDIA driver was found", "gpuengine doctor", "--backend cpu"))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuengine.kernels.contract import DeviceError, DeviceMemoryError, DeviceUnavailable
+from gpuengine.kernels.contract import DeviceError, DeviceMemoryError, DeviceUnavailable, PackageMissing
 from gpuengine.kernels.cuda.devices.assemble import ARCHITECTURES, symbol
 from gpuengine.kernels.cuda.devices.device import Array, Device
 from gpuengine.kernels.cuda.devices.module_cache import module_file
@@ -239,7 +239,7 @@ def open_gpu(index: int = 0, memory: int | None = None) -> GpuDevice:
 def _cupy_calls() -> ModuleType:
     for package, wheel in (("cupy", "cupy-cuda13x"), ("numba_cuda", "numba-cuda[cu13]")):
         if find_spec(package) is None:
-            raise DeviceUnavailable(
+            raise PackageMissing(
                 f"{wheel} is not installed: pip install 'gpuengine[gpu]', or 'gpuengine[gpu12]' for a driver "
                 "of CUDA 12"
             )
