@@ -152,9 +152,11 @@ class ByCupy:
         return _elements(column, host)
 
     def send(self, host: np.ndarray) -> Array:
-        """A copy of a host array on CuPy's current device."""
+        """A copy of a host array on CuPy's current device; complete, so that any stream may read it."""
         array = self._call(self._calls.empty, len(host), host.dtype)
         self._call(self._calls.send, array, host)
+        # On some systems this copy has only begun, and the caller may let go of `host`.
+        self._call(self._calls.synchronise_device, self._calls.device_of(array))
         return array
 
     def _call(self, function: Any, *args: Any) -> Any:

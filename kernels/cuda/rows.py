@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuengine.kernels.contract import DeviceMemoryError
 from gpuengine.kernels.cuda.devices.device import Array, Device
 
 LEAST_CAPACITY = 16
@@ -15,6 +16,8 @@ MANY_ROWS = 1 << 16
 """Rows that grow get room for as many, unless that takes a noticeable part of the memory: pipelines that
 stop again and again for more room waste launches."""
 _SHARE_OF_MEMORY = 256
+MOST_ROWS = (1 << 32) - 2
+"""Row numbers have 32 bits; more facts than this are for more than one device."""
 _DOUBLING_LIMIT = 1 << 22
 
 
@@ -153,6 +156,8 @@ class Rows:
         return self.nbytes
 
     def _resize(self, capacity: int) -> None:
+        if capacity > MOST_ROWS:
+            raise DeviceMemoryError(4 * self.arity * capacity, 4 * self.arity * MOST_ROWS)
         with self.pin() as old:
             data = self.device.empty(self.arity * capacity, np.uint32)
             for j in range(self.arity):

@@ -34,21 +34,21 @@ class UnsortedAtTheEnd(EmulatedDevice):
     def _sort(self, keys: Array) -> Array:
         result = super()._sort(keys)
         if len(result) > 256:
-            result[-2:] = result[-2:][::-1].copy()
+            result.content[-2:] = result.content[-2:][::-1].copy()
         return result
 
 
 class SignedSort(EmulatedDevice):
     def _sort(self, keys: Array) -> Array:
-        result = self._upload(keys)
-        result.view(np.int64).sort()
+        result = self._upload(keys.content)
+        result.content.view(np.int64).sort()
         return result
 
 
 class NarrowScan(EmulatedDevice):
     def _offsets(self, counts: Array) -> Array:
         result = super()._offsets(counts)
-        result[:] = result.astype(np.uint32)
+        result.content[:] = result.content.astype(np.uint32)
         return result
 
 
@@ -60,7 +60,7 @@ class ForgetfulSelect(EmulatedDevice):
 class LostUpload(EmulatedDevice):
     def upload(self, host: np.ndarray) -> Array:
         array = super().upload(host)
-        array[len(array) // 512 * 512 :] = 0
+        array.content[len(array) // 512 * 512 :] = 0
         return array
 
 

@@ -15,6 +15,7 @@ from gpuengine.evaluation.thresholds import Thresholds
 from gpuengine.kernels.cuda import devices
 from gpuengine.kernels.cuda.backend import CudaBackend
 from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
+from gpuengine.kernels.cuda.devices.host_array import HostArray
 
 #: Every stratum runs on the accelerator, and its tables stay there.
 ALWAYS = Thresholds(auto_facts=0, small_delta=0)
@@ -68,12 +69,17 @@ class DlpackArray:
         return self.array.__dlpack__(**{**options, "dl_device": None})
 
 
+def _content(data: Any) -> np.ndarray:
+    """What cuDF would copy, on the device: the elements of an array there, or of a list."""
+    return data.content if isinstance(data, HostArray) else np.asarray(data)
+
+
 class Series:
     """As much of `cudf.Series` as is used."""
 
     def __init__(self, data: Any) -> None:
         self.arrow = data if isinstance(data, pa.Array | pa.ChunkedArray) else None
-        self.array = np.zeros(0) if self.arrow is not None else np.asarray(data)
+        self.array = np.zeros(0) if self.arrow is not None else _content(data)
 
     @classmethod
     def from_arrow(cls, array: pa.Array) -> Series:
@@ -156,10 +162,10 @@ def cupy_stand_in(failure: Exception | None = None) -> SimpleNamespace:
         return device.wrap(source)
 
     def send(array: Any, host: np.ndarray) -> None:
-        array[:] = host
+        array.content[:] = host
 
     def receive(array: Any, host: np.ndarray) -> None:
-        host[:] = array
+        host[:] = array.content
 
     return SimpleNamespace(
         ERRORS=(NoDevice,),

@@ -39,5 +39,5 @@ def test_the_guide(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(names["after_one"].tolist()) == [2, 3, 4]
     assert names["frame"].columns == ["x", "y"]
     other = type(names["kb"])(".decl edge(x: number, y: number)", backend="cuda")
-    other.load("edge", {name: CudaArray(np.array(values)) for name, values in columns.items()})
+    other.load("edge", {name: CudaArray(np.from_dlpack(values)) for name, values in columns.items()})
     assert sorted(other["edge"]) == rows

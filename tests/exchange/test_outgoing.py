@@ -70,7 +70,7 @@ def test_nan_and_the_sign_of_zero() -> None:
     bits = np.uint64([0x7FF8000000000000, 0x8000000000000000, 0x0])
     kb = derived(".decl a(x: float)\n.decl b(x: float)\nb(x) :- a(x).", "a", bits.view(np.float64))
     array = kb["b"].to_cupy()["x"]
-    assert sorted(np.array(array).view(np.uint64).tolist()) == sorted(bits.tolist())
+    assert sorted(np.from_dlpack(array).view(np.uint64).tolist()) == sorted(bits.tolist())
 
 
 def test_no_facts() -> None:
@@ -83,7 +83,7 @@ def test_arrays_are_the_callers() -> None:
     kb = derived(ALL, "given", VALUES)
     view = kb["fact"]
     array = view.to_cupy()["n"]
-    array[:] = 5
+    np.from_dlpack(array)[:] = 5
     np.from_dlpack(kb.query("fact(n, u, f)").to_arrow().column(0).combine_chunks())
     assert sorted(row[0] for row in view) == sorted(value[0] for value in VALUES)
     expected = view.to_cupy()["u"]
@@ -162,11 +162,13 @@ def test_without_cudf(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_facts_on_the_host_are_uploaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    install_cupy(monkeypatch, cupy_stand_in())
+    stand_in = cupy_stand_in()
+    install_cupy(monkeypatch, stand_in)
     kb = ge.Engine(ALL, backend="cpu")
     kb.load("given", VALUES)
     arrays = kb.materialise()["fact"].to_cupy()
     assert sorted(zip(*(array.tolist() for array in arrays.values()), strict=True)) == sorted(VALUES)
+    assert stand_in.waits == [3] * 3, "each array is complete, and what it was copied from may go"
 
 
 @pytest.mark.parametrize("failure", [NoDevice("no device"), MemoryError("out of memory")])

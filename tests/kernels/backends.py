@@ -141,7 +141,7 @@ def read_rows(rows: Any, arity: int) -> list[Row]:
 
 def flags(mask: Any) -> list[bool]:
     """A mask of the backend as Python values."""
-    return [bool(flag) for flag in mask]
+    return [bool(flag) for flag in mask.tolist()]
 
 
 def assert_new(backend: Backend, mask: Any, batch: Sequence[Row], known: set[Row]) -> None:

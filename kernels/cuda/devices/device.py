@@ -21,10 +21,11 @@ import numpy as np
 
 from gpuengine.kernels.contract import DeviceMemoryError
 from gpuengine.kernels.cuda.columns import gather
+from gpuengine.kernels.cuda.devices.host_array import CountedMemory, HostArray
 from gpuengine.kernels.cuda.spec import DeviceKernel
 
 Array = Any
-"""A one-dimensional contiguous array on the device: CuPy's on a GPU, NumPy's elsewhere."""
+"""A one-dimensional contiguous array on the device: CuPy's on a GPU, a `HostArray` elsewhere."""
 
 
 @dataclass
@@ -263,7 +264,8 @@ class Device(ABC):
 class HostArrays(Device):
     """A device whose memory is the host's: NumPy does what CuPy does on a GPU. `budget` bounds it, if given.
 
-    What is in use is counted by array, from allocation until the array is collected.
+    What is in use is counted by array, from allocation until the array and its slices are collected.
+    Kernels get the content of arrays: NumPy's.
     """
 
     def __init__(self, budget: int | None = None) -> None:
@@ -271,84 +273,97 @@ class HostArrays(Device):
         self.budget = budget
         self._in_use = 0
 
+    def launch(self, kernel: DeviceKernel, items: int, *args: Any) -> None:
+        plain = [_plain(code, argument) for code, argument in zip(kernel.signature, args, strict=True)]
+        super().launch(kernel, items, *plain)
+
     def owns(self, array: Any) -> bool:
-        return isinstance(array, _TrackedArray)
+        return isinstance(array, HostArray)
 
     def wrap(self, source: Any) -> Array:
         if not hasattr(source, "__cuda_array_interface__"):
-            return np.from_dlpack(source).view(_TrackedArray)
+            return HostArray(np.from_dlpack(source))
         described = _HostDescription(source)
         if 0 in described.shape:
-            return np.empty(described.shape, described.__array_interface__["typestr"]).view(_TrackedArray)
-        return np.asarray(described).view(_TrackedArray)
+            return HostArray(np.empty(described.shape, described.__array_interface__["typestr"]))
+        return HostArray(np.asarray(described))
 
     def dense(self, array: Array) -> tuple[Array, tuple[int, ...]]:
-        if not (array.flags.c_contiguous or array.flags.f_contiguous):
-            array = self._account(np.ascontiguousarray(array).view(_TrackedArray))
-        flat = (array if array.flags.c_contiguous else array.T).reshape(-1)
-        strides = tuple(stride // array.itemsize for stride in array.strides)
-        return flat.view(f"u{array.itemsize}"), strides
+        if not (array.content.flags.c_contiguous or array.content.flags.f_contiguous):
+            array = self._account(np.ascontiguousarray(array.content))
+        content = array.content
+        flat = (content if content.flags.c_contiguous else content.T).reshape(-1)
+        strides = tuple(stride // content.itemsize for stride in content.strides)
+        return HostArray(flat.view(f"u{content.itemsize}")), strides
 
     def matrix(self, vector: Array, columns: int) -> Array:
-        return vector.reshape(columns, -1).T
+        return HostArray(vector.content.reshape(columns, -1).T)
 
     def address(self, array: Array) -> int:
-        return int(array.ctypes.data)
+        return int(array.content.ctypes.data)
 
     def _empty(self, count: int, dtype: Any) -> Array:
-        return self._account(_TrackedArray.__new__(_TrackedArray, count, dtype))
+        return self._account(np.empty(count, dtype))
 
     def memory(self) -> tuple[int, int]:
         return self._in_use, self.budget if self.budget is not None else 1 << 62
 
     def _fill(self, array: Array, value: int) -> None:
-        array[:] = value
+        array.content[:] = value
 
     def _copy(self, target: Array, source: Array) -> None:
-        target[:] = source
+        target.content[:] = source.content
 
     def _sort(self, keys: Array) -> Array:
-        result = self._upload(keys)
-        result.sort()
+        result = self._upload(keys.content)
+        result.content.sort()
         return result
 
     def _offsets(self, counts: Array) -> Array:
         result = self.empty(len(counts) + 1, np.uint64)
-        result[0] = 0
-        np.cumsum(counts, dtype=np.uint64, out=result[1:])
+        result.content[0] = 0
+        np.cumsum(counts.content, dtype=np.uint64, out=result.content[1:])
         return result
 
     def _select(self, flags: Array) -> Array:
-        return self._upload(np.flatnonzero(flags).astype(np.uint32))
+        return self._upload(np.flatnonzero(flags.content).astype(np.uint32))
 
     def _least_and_greatest(self, column: Array) -> tuple[int, int]:
-        return int(column.min()), int(column.max())
+        return int(column.content.min()), int(column.content.max())
 
     def _spill(self, array: Array) -> Any:
-        return np.array(array)
+        return np.array(array.content)
 
     def _restore(self, spilled: Any) -> Array:
         return self._upload(spilled)
 
     def _download(self, array: Array) -> np.ndarray:
-        return np.array(array)
+        return np.array(array.content)
 
     def _upload(self, host: np.ndarray) -> Array:
         result = self.empty(len(host), host.dtype)
-        result[:] = host
+        result.content[:] = host
         return result
 
-    def _account(self, array: Any) -> Array:
-        if self.budget is not None and self._in_use + array.nbytes > self.budget:
-            raise DeviceMemoryError(array.nbytes, self.budget - self._in_use)
-        array.owner = self
-        self._in_use += array.nbytes
+    def _account(self, content: np.ndarray) -> Array:
+        if self.budget is not None and self._in_use + content.nbytes > self.budget:
+            raise DeviceMemoryError(content.nbytes, self.budget - self._in_use)
+        self._in_use += content.nbytes
         self.statistics.peak_bytes = max(self.statistics.peak_bytes, self._in_use)
-        return array
+        counted = content.view(CountedMemory)
+        counted.gone = self.release
+        return HostArray(counted)
 
     def release(self, nbytes: int) -> None:
         """An array of this size is gone."""
         self._in_use -= nbytes
+
+
+def _plain(code: str, argument: Any) -> Any:
+    """What a kernel gets for an argument of a type; refuses what would not do on a GPU."""
+    if isinstance(argument, HostArray) != code.endswith("*"):
+        raise TypeError(f"a kernel takes {code}, not {type(argument).__name__}")
+    return argument.content if isinstance(argument, HostArray) else argument
 
 
 class _HostDescription:
@@ -364,16 +379,3 @@ class _HostDescription:
         }
         self.__array_interface__["version"] = 3
         self._source = source
-
-
-class _TrackedArray(np.ndarray):
-    """An array that tells its device when it is gone; slices of it do not."""
-
-    owner: HostArrays | None = None
-
-    def __array_finalize__(self, origin: Any) -> None:
-        self.owner = None
-
-    def __del__(self) -> None:
-        if self.owner is not None:
-            self.owner.release(self.nbytes)

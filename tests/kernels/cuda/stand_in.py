@@ -22,6 +22,7 @@ import numpy as np
 from gpuengine.kernels.cuda.catalogue import KERNELS
 from gpuengine.kernels.cuda.devices.assemble import symbol
 from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice, host_kernel
+from gpuengine.kernels.cuda.devices.host_array import HostArray
 from gpuengine.kernels.cuda.spec import DeviceKernel
 
 _WORDS = {"i8": np.int64, "u8": np.uint64, "f8": np.float64}
@@ -208,17 +209,18 @@ class StandIn:
         return array._content.flags.c_contiguous
 
     def adopt(self, source: Any) -> DeviceArray:
-        return DeviceArray(_EMULATED.wrap(source), getattr(source, "index", self._stream().index))
+        return DeviceArray(_EMULATED.wrap(source).content, getattr(source, "index", self._stream().index))
 
     def dense(self, array: DeviceArray) -> tuple[DeviceArray, tuple[int, ...]]:
-        words, strides = _EMULATED.dense(array._content)
-        return DeviceArray(words, array.index, array._allocation), strides
+        words, strides = _EMULATED.dense(HostArray(array._content))
+        return DeviceArray(words.content, array.index, array._allocation), strides
 
     def matrix(self, vector: DeviceArray, columns: int) -> DeviceArray:
-        return DeviceArray(_EMULATED.matrix(vector._content, columns), vector.index, vector._allocation)
+        by_column = _EMULATED.matrix(HostArray(vector._content), columns)
+        return DeviceArray(by_column.content, vector.index, vector._allocation)
 
     def address(self, array: DeviceArray) -> int:
-        return _EMULATED.address(array._content)
+        return _EMULATED.address(HostArray(array._content))
 
     # --- transfers ---
 
