@@ -30,3 +30,5 @@ def test_every_kernel_passes(device: Device) -> None:
 
 def test_the_table_of_kernels_is_current() -> None:
     assert kernel_table.TABLE.read_text() == kernel_table.render(), f"run {kernel_table.COMMAND}"
+    readme = (kernel_table.TABLE.parents[1] / "README.md").read_text()
+    assert f"each of the {len(KERNELS)} kernels" in " ".join(readme.split())
