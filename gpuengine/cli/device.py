@@ -21,14 +21,16 @@ _HINT = (
 )
 
 
-def open_device(number: int) -> CudaBackend:
-    """The backend on a GPU. Raises `BackendError` that says why there is none."""
+def open_device(number: int, *, as_json: bool) -> CudaBackend:
+    """The backend on a GPU. Raises `BackendError` that says why there is none, `as_json` on stdout too."""
     from gpuengine.evaluation.accelerator import explain
     from gpuengine.kernels.cuda import backend
 
     try:
         return backend.open_device(number)
     except DeviceUnavailable as error:
+        if as_json:
+            print(json.dumps({"works": False, "error": explain(error)}, ensure_ascii=False))
         raise BackendError(f"no GPU can be checked: {explain(error)}\n{_HINT}") from error
 
 
@@ -37,7 +39,7 @@ def check_device(arguments: argparse.Namespace) -> int:
     from gpuengine import device_check
     from gpuengine.doctor import gpu_findings
 
-    backend = open_device(arguments.device)
+    backend = open_device(arguments.device, as_json=arguments.json)
     line = live_line(quiet=arguments.json)
     report: dict[str, Any] = {
         "versions": device_check.versions(),
@@ -145,7 +147,7 @@ def tune_device(arguments: argparse.Namespace) -> int:
     from gpuengine.evaluation.thresholds import load_thresholds, store_thresholds
 
     started = time.perf_counter()
-    backend = open_device(arguments.device or 0)
+    backend = open_device(arguments.device or 0, as_json=arguments.json)
     opening = time.perf_counter() - started
     line = live_line(quiet=arguments.json)
     try:

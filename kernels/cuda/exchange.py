@@ -136,6 +136,8 @@ class ByCupy:
         except ImportError as error:
             raise DeviceUnavailable(f"CuPy can't be imported ({error})") from error
         self._calls: Any = cupy_calls
+        if self._call(cupy_calls.driver_version) == 0:
+            raise DeviceUnavailable("no NVIDIA driver was found")
 
     def wrap(self, source: Any) -> Array:
         array = self._call(self._calls.adopt, source)

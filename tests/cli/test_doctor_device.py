@@ -225,6 +225,8 @@ def test_without_a_gpu(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("error: no GPU can be checked: no NVIDIA driver was found\n  hint: ")
+    assert main(["doctor", option, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == {"works": False, "error": "no NVIDIA driver was found"}
 
 
 # --- tuning ---

@@ -143,10 +143,10 @@ class NoDevice(Exception):
     """What the stand-in for CuPy raises."""
 
 
-def cupy_stand_in(failure: Exception | None = None) -> SimpleNamespace:
+def cupy_stand_in(failure: Exception | None = None, driver: int = 13000) -> SimpleNamespace:
     """As much of `cupy_calls` as is used without a device of ours; `waits` are the numbers of the devices.
 
-    With a `failure` there is no device, or none that has room.
+    With a `failure` there is no device, or none that has room. A `driver` of 0 is none.
     """
     device = EmulatedDevice(threads=1)
     waits: list[int] = []
@@ -173,6 +173,7 @@ def cupy_stand_in(failure: Exception | None = None) -> SimpleNamespace:
         adopt=adopt,
         dense=lambda array: device.dense(array),
         device_of=lambda array: 3,
+        driver_version=lambda: driver,
         empty=empty,
         receive=receive,
         send=send,

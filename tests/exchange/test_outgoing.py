@@ -171,6 +171,14 @@ def test_facts_on_the_host_are_uploaded(monkeypatch: pytest.MonkeyPatch) -> None
     assert stand_in.waits == [3] * 3, "each array is complete, and what it was copied from may go"
 
 
+def test_without_a_driver_that_is_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    install_cupy(monkeypatch, cupy_stand_in(driver=0))
+    kb = ge.Engine(ALL, backend="cpu")
+    kb.load("given", VALUES)
+    with pytest.raises(BackendError, match="no NVIDIA driver was found"):
+        kb.materialise()["fact"].to_cupy()
+
+
 @pytest.mark.parametrize("failure", [NoDevice("no device"), MemoryError("out of memory")])
 def test_facts_that_can_not_be_uploaded(monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
     install_cupy(monkeypatch, cupy_stand_in(failure))
