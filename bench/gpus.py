@@ -3,6 +3,7 @@
 Between two waits of the host, launches and work on the device overlap, so that such a span takes as long as
 the slower of the two; then the host waits. A GPU whose caches hold what is asked for again is faster than
 the model, and a kernel that does not reach the full bandwidth is slower: nothing here is measured.
+The sources named below were not at hand when their figures were written down: check one before relying on it.
 """
 
 from __future__ import annotations
