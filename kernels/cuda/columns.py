@@ -6,6 +6,11 @@ import numpy as np
 
 from gpuengine.kernels.cuda.spec import device_function, device_kernel
 
+OUTSIDE = (1 << 64) - 1
+"""The key of a row outside a set's bounds: a member of none, since it is what empty slots hold."""
+IDENTITY = 1 << 24
+"""Ids of numbers below this are the numbers."""
+
 
 @device_kernel("u4*, u4*, u4*", streamed=8, random=1)
 def gather(i, source, rows, out):
@@ -52,9 +57,9 @@ def compare_ids(i, comparator, left, right, keep):
 @device_function
 def number_of(id, values):
     """The number that an id stands for."""
-    if id < np.uint32(16777216):
+    if id < np.uint32(IDENTITY):
         return np.int64(id)
-    return values[np.int64(id) - np.int64(16777216)]
+    return values[np.int64(id) - np.int64(IDENTITY)]
 
 
 @device_kernel("i8, u4*, u4*, i8*, u1*", streamed=8, random=2)
@@ -66,9 +71,9 @@ def compare_numbers(i, comparator, left, right, values, keep):
 @device_function
 def unsigned_of(id, values):
     """The unsigned number that an id stands for."""
-    if id < np.uint32(16777216):
+    if id < np.uint32(IDENTITY):
         return np.uint64(id)
-    return values[np.int64(id) - np.int64(16777216)]
+    return values[np.int64(id) - np.int64(IDENTITY)]
 
 
 @device_kernel("i8, u4*, u4*, u8*, u1*", streamed=8, random=2)
@@ -103,8 +108,8 @@ def add_to_keys(i, column, low, high, stride, keys):
     """Add one column's part to mixed-radix keys; once outside the bounds, a key stays OUTSIDE."""
     value = np.int64(column[i])
     if value < low or value >= high:
-        keys[i] = np.uint64(18446744073709551615)
-    elif keys[i] != np.uint64(18446744073709551615):
+        keys[i] = np.uint64(OUTSIDE)
+    elif keys[i] != np.uint64(OUTSIDE):
         keys[i] += np.uint64(value - low) * stride
 
 

@@ -43,8 +43,8 @@ def expand_matches(
     matches,
 ):
     """For the candidates [base, end): which binding each belongs to, and its matching row."""
-    candidate = base + tile * np.int64(8)
-    last = min(candidate + np.int64(8), end)
+    candidate = base + tile * np.int64(TILE)
+    last = min(candidate + np.int64(TILE), end)
     binding = span_of(offsets, bindings, candidate)
     while candidate < last:
         binding = span_after(offsets, binding, candidate)
@@ -127,8 +127,8 @@ def expand_and_insert(
     checks = (shape >> 3) & np.int64(3)
     is_bitmap = shape & np.int64(32)
     from_match = shape >> 6
-    first = base + tile * np.int64(8)
-    last = min(first + np.int64(8), end)
+    first = base + tile * np.int64(TILE)
+    last = min(first + np.int64(TILE), end)
     first_binding = span_of(offsets, bindings, first)
     fresh = np.int64(0)
     found = np.int64(0)

@@ -46,9 +46,9 @@ def insert_slot(table, mask, key):
     slot = np.int64(mix(key) & mask)
     while True:
         seen = table[slot]
-        if seen == np.uint64(18446744073709551615):
-            seen = compare_and_swap(table, slot, np.uint64(18446744073709551615), key)
-            if seen == np.uint64(18446744073709551615):
+        if seen == np.uint64(EMPTY):
+            seen = compare_and_swap(table, slot, np.uint64(EMPTY), key)
+            if seen == np.uint64(EMPTY):
                 return True
         if seen == key:
             return False
@@ -63,7 +63,7 @@ def find_slot(table, mask, key):
         seen = table[slot]
         if seen == key:
             return True
-        if seen == np.uint64(18446744073709551615):
+        if seen == np.uint64(EMPTY):
             return False
         slot = np.int64(np.uint64(slot + 1) & mask)
 
@@ -90,7 +90,7 @@ def insert_keys(i, table, mask, keys, keep, new):
 def keep_bits(i, words, keys, negated, keep):
     key = keys[i]
     found = np.int64(0)
-    if key != np.uint64(18446744073709551615):
+    if key != np.uint64(EMPTY):
         found = np.int64(
             (words[np.int64(key >> np.uint64(5))] >> np.uint32(key & np.uint64(31))) & np.uint32(1)
         )
@@ -102,7 +102,7 @@ def keep_bits(i, words, keys, negated, keep):
 def keep_keys(i, table, mask, keys, negated, keep):
     key = keys[i]
     found = np.int64(0)
-    if key != np.uint64(18446744073709551615) and find_slot(table, mask, key):
+    if key != np.uint64(EMPTY) and find_slot(table, mask, key):
         found = np.int64(1)
     if found == negated:
         keep[i] = 0
@@ -111,7 +111,7 @@ def keep_keys(i, table, mask, keys, negated, keep):
 @device_kernel("u8*, u8*, u8", streamed=8, random=1)
 def rehash(i, old, table, mask):
     """Move what slot i of an old table holds into a larger one."""
-    if old[i] != np.uint64(18446744073709551615):
+    if old[i] != np.uint64(EMPTY):
         insert_slot(table, mask, old[i])
 
 
@@ -140,15 +140,15 @@ def claim_rows(i, table, mask, rows, stride, batch, batch_stride, arity, keep, p
         slot = np.int64(hash_row(batch, batch_stride, arity, i) & mask)
         while True:
             seen = table[slot]
-            if seen == np.uint64(18446744073709551615):
-                mine = np.uint64(9223372036854775808) | np.uint64(i)
-                seen = compare_and_swap(table, slot, np.uint64(18446744073709551615), mine)
-                if seen == np.uint64(18446744073709551615):
+            if seen == np.uint64(EMPTY):
+                mine = np.uint64(CANDIDATE) | np.uint64(i)
+                seen = compare_and_swap(table, slot, np.uint64(EMPTY), mine)
+                if seen == np.uint64(EMPTY):
                     places[i] = np.uint64(slot)
                     new[i] = 1
                     break
-            number = np.int64(seen & np.uint64(9223372036854775807))
-            if seen >= np.uint64(9223372036854775808):
+            number = np.int64(seen & np.uint64(CANDIDATE - 1))
+            if seen >= np.uint64(CANDIDATE):
                 if same_row(batch, batch_stride, number, batch, batch_stride, i, arity):
                     break
             elif same_row(rows, stride, number, batch, batch_stride, i, arity):
@@ -166,9 +166,7 @@ def settle_claims(i, winners, places, first, table):
 def insert_row_numbers(i, table, mask, rows, stride, arity):
     """Insert row i of distinct rows into a WIDE table that has none of them."""
     slot = np.int64(hash_row(rows, stride, arity, i) & mask)
-    while compare_and_swap(table, slot, np.uint64(18446744073709551615), np.uint64(i)) != np.uint64(
-        18446744073709551615
-    ):
+    while compare_and_swap(table, slot, np.uint64(EMPTY), np.uint64(i)) != np.uint64(18446744073709551615):
         slot = np.int64(np.uint64(slot + 1) & mask)
 
 
@@ -178,7 +176,7 @@ def keep_rows(i, table, mask, rows, stride, batch, batch_stride, arity, negated,
     found = np.int64(0)
     while True:
         seen = table[slot]
-        if seen == np.uint64(18446744073709551615):
+        if seen == np.uint64(EMPTY):
             break
         if same_row(rows, stride, np.int64(seen), batch, batch_stride, i, arity):
             found = np.int64(1)

@@ -9,7 +9,7 @@ are indexed like arrays; scalars are 64-bit integers; bodies talk to each other 
 only and never wait for one another, so that the same source runs compiled on a GPU, in numba's CUDA
 simulator, and compiled for the host (see `hardware`, `simulator`, `emulated`).
 
-In compiled code an operation of a uint64 with an int64 is done in floating point: cast first.
+In compiled code a uint64 and an int64 meet as floating point or as signed numbers: cast first.
 """
 
 from __future__ import annotations
