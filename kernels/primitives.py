@@ -1,10 +1,11 @@
-"""Array primitives that storage schemes stand on: sorted sets, bitmaps, interval sets, graphs.
+"""Array primitives that storage schemes stand on: sorted sets, bitmaps, interval and position sets, graphs.
 
 `reference_primitives.ReferencePrimitives` says what each means, `cpu.primitives.CpuPrimitives` is the fast
 form on the host, `cuda.primitives.CudaPrimitives` the one on a device. What holds for all operations:
 
 - Arrays are one-dimensional and contiguous, and belong to the backend: NumPy's, or the device's (`upload` and
-  `download` convert). Ids are uint32 below 2**32 - 1, keys uint64, offsets uint64, masks bool.
+  `download` convert), as do those that position sets consist of. Ids are uint32 below 2**32 - 1, keys uint64,
+  offsets uint64, masks bool.
 - No input is changed, and every result is a new array that shares memory with no input.
 - Inputs are trusted: an order, a range or a length that the contract asks for and does not get gives a wrong
   result or worse. Only bitmaps of different lengths are told apart, with a ValueError.
@@ -19,6 +20,10 @@ An *interval set* has half-open intervals ``[starts[k], ends[k])`` in CSR form: 
 A *graph* over nodes 0 .. `nodes` - 1 in CSR form: the edges of node `x` lead to
 ``targets[offsets[x]:offsets[x + 1]]``, in any order, with duplicates and loops. Where costs are given, n and
 m are its nodes and edges.
+
+*Position sets* are described in `position_sets`. What is in them determines them, up to where they lie in the
+pool: intervals are as long as can be, a block is words exactly if more than `BLOCK_RUNS` runs meet it, and
+only such blocks cut an interval.
 """
 
 from __future__ import annotations
@@ -27,11 +32,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gpuengine.kernels.position_sets import PositionSets
+
 Array = Any
 """A one-dimensional contiguous array of the backend."""
 
 NONE = 0xFFFFFFFF
-"""The level of a node that has none."""
+"""The level of a node that has none; no owner, no position, no value."""
 
 
 class Primitives(Protocol):
@@ -142,4 +149,55 @@ class Primitives(Protocol):
         uint32. O(n + m) on the host. On a device nodes off cycles cost O(n + m) in all, the others that much
         a round, in an expected number of rounds logarithmic in the components along a path, each of which
         has a synchronisation for each step of its longest shortest path.
+        """
+
+    def condense(self, offsets: Array, targets: Array, nodes: int) -> tuple[Array, int]:
+        """For each node the number (uint32) of its strongly connected component, and how many there are.
+
+        Components are numbered 0, 1, ... such that every edge leads to the same number or a lower one; which
+        of the numberings with that property it is, each backend has its own way to choose. O(n + m) on the
+        host; on a device what `strongly_connected` and `levels_of_dag` cost.
+        """
+
+    # Position sets.
+
+    def reached_sets(
+        self,
+        child_offsets: Array,
+        children: Array,
+        own_offsets: Array,
+        own: Array,
+        cyclic: Array,
+        positions: int,
+    ) -> PositionSets:
+        """What each component of an acyclic graph reaches, as positions, in a pool of its own.
+
+        The edges of component c lead to ``children[child_offsets[c]:child_offsets[c + 1]]``, which are lower
+        numbers. It owns the positions ``own[own_offsets[c]:own_offsets[c + 1]]``: one, or if it is cyclic
+        (uint8) one or more; they are below `positions`, and nobody else's. Its set is the union of what
+        each child owns and of the child's set, and of what it owns itself if it is cyclic.
+
+        O(intervals and blocks of the children, over all edges, and sorting them on a device, which has a few
+        synchronisations for each step of the longest path).
+        """
+
+    def sets_contain(self, sets: PositionSets, owners: Array, positions: Array) -> Array:
+        """For each j whether ``positions[j]`` is in the set of ``owners[j]``; NONE, as either, is nowhere.
+
+        O(log(its intervals and blocks)) each.
+        """
+
+    def sets_list(self, sets: PositionSets, owners: Array, values: Array) -> tuple[Array, Array]:
+        """The values at the positions of each owner's set: (places in `owners`, values), both uint32.
+
+        For j = 0, 1, ... the ``values[p]`` for the positions p of ``owners[j]``'s set, in any order, with j
+        beside each; owners may repeat. Values of NONE and owners of NONE are passed over. The caller bounds
+        the size of the result (see `PositionSets.sizes`). O(owners + their intervals, blocks, positions).
+        """
+
+    def sets_difference(self, a: PositionSets, kept: Array, b: PositionSets, taken: Array) -> PositionSets:
+        """New sets in a pool of their own: set k is a's set ``kept[k]`` without b's set ``taken[k]``.
+
+        Owners may repeat. O(intervals and blocks of the sets named, and sorting them on a device); on the
+        host also O(pools), if they have different ones.
         """

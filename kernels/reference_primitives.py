@@ -7,7 +7,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from gpuengine.kernels.position_sets import PositionSets
 from gpuengine.kernels.primitives import NONE, Primitives
+from gpuengine.kernels.reference_position_sets import pack, positions_of
 
 
 class ReferencePrimitives(Primitives):
@@ -146,6 +148,52 @@ class ReferencePrimitives(Primitives):
                 for y in _reached(forward, [x]).keys() & _reached(backward, [x]).keys():
                     labels[y] = x
         return _ids(labels)
+
+    def condense(self, offsets: np.ndarray, targets: np.ndarray, nodes: int) -> tuple[np.ndarray, int]:
+        labels = self.strongly_connected(offsets, targets, nodes).tolist()
+        successors = _successors(offsets, targets)
+        # Whoever leads to another component reaches all that it does, and more.
+        roots = sorted(set(labels), key=lambda x: len(_reached(successors, [x])))
+        number = {root: c for c, root in enumerate(roots)}
+        return _ids([number[label] for label in labels]), len(roots)
+
+    def reached_sets(
+        self,
+        child_offsets: np.ndarray,
+        children: np.ndarray,
+        own_offsets: np.ndarray,
+        own: np.ndarray,
+        cyclic: np.ndarray,
+        positions: int,
+    ) -> PositionSets:
+        owned, reached = _successors(own_offsets, own), list[set[int]]()
+        for c, below in _successors(child_offsets, children).items():
+            found = set(owned[c]) if cyclic[c] else set()
+            reached.append(found.union(*(reached[d].union(owned[d]) for d in below)))
+        return pack(reached)
+
+    def sets_contain(self, sets: PositionSets, owners: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        held = {owner: positions_of(sets, owner) for owner in set(owners.tolist()) - {NONE}}
+        asked = zip(owners.tolist(), positions.tolist(), strict=True)
+        return np.array([owner != NONE and p in held[owner] for owner, p in asked], np.bool_)
+
+    def sets_list(
+        self, sets: PositionSets, owners: np.ndarray, values: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        pairs = [
+            (j, value)
+            for j, owner in enumerate(owners.tolist())
+            if owner != NONE
+            for p in sorted(positions_of(sets, owner))
+            if (value := int(values[p])) != NONE
+        ]
+        return _ids([j for j, _ in pairs]), _ids([value for _, value in pairs])
+
+    def sets_difference(
+        self, a: PositionSets, kept: np.ndarray, b: PositionSets, taken: np.ndarray
+    ) -> PositionSets:
+        pairs = zip(kept.tolist(), taken.tolist(), strict=True)
+        return pack([positions_of(a, k) - positions_of(b, t) for k, t in pairs])
 
 
 def _keys(values: Iterable[int]) -> np.ndarray:

@@ -94,6 +94,14 @@ def atomic_or(pointer, index, value):
     return old
 
 
+@intrinsic_of(lambda: _build_atomic("add"))
+def atomic_add(pointer, index, value):
+    """Add to a place and return what it held."""
+    old = pointer[index]
+    pointer[index] = old + value
+    return old
+
+
 @intrinsic_of(_build_compare_and_swap)
 def compare_and_swap(pointer, index, expected, desired):
     """Store `desired` if the place holds `expected`; return what it held."""

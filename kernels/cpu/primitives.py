@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuengine.kernels.cpu import position_sets
 from gpuengine.kernels.cpu import primitives_bitmaps as bitmaps
 from gpuengine.kernels.cpu import primitives_graphs as graphs
 from gpuengine.kernels.cpu import primitives_intervals as intervals
+from gpuengine.kernels.cpu import primitives_positions as position_primitives
 from gpuengine.kernels.cpu import primitives_sets as sets
 from gpuengine.kernels.cpu.jit import Kernel
+from gpuengine.kernels.position_sets import PositionSets
 from gpuengine.kernels.primitives import NONE, Primitives
 
 _SEARCH_RATIO = 16
@@ -135,6 +138,33 @@ class CpuPrimitives(Primitives):
         low, stack, path, labels = (np.empty(nodes, np.uint32) for _ in range(4))
         graphs.label_strong(offsets, targets, nodes, number, low, np.array(offsets), stack, path, labels)
         return labels
+
+    def condense(self, offsets: np.ndarray, targets: np.ndarray, nodes: int) -> tuple[np.ndarray, int]:
+        return position_primitives.condense(offsets, targets, nodes)
+
+    def reached_sets(
+        self,
+        child_offsets: np.ndarray,
+        children: np.ndarray,
+        own_offsets: np.ndarray,
+        own: np.ndarray,
+        cyclic: np.ndarray,
+        positions: int,
+    ) -> PositionSets:
+        return position_primitives.reached_sets(child_offsets, children, own_offsets, own, cyclic, positions)
+
+    def sets_contain(self, sets: PositionSets, owners: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        return position_sets.contains(sets, owners, positions)
+
+    def sets_list(
+        self, sets: PositionSets, owners: np.ndarray, values: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return position_primitives.values_of(sets, owners, values)
+
+    def sets_difference(
+        self, a: PositionSets, kept: np.ndarray, b: PositionSets, taken: np.ndarray
+    ) -> PositionSets:
+        return position_primitives.difference(a, kept, b, taken)
 
 
 def _combine(kernel: Kernel, a: np.ndarray, b: np.ndarray, room: int) -> np.ndarray:

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from gpuengine.kernels.cuda import columns, exchange, index_kernels, join_kernels, set_kernels
-from gpuengine.kernels.cuda.primitives import bitmaps, frontier, graphs, intervals, sorted_sets, strong
+from gpuengine.kernels.cuda.primitives import (
+    bitmaps,
+    condense,
+    frontier,
+    graphs,
+    intervals,
+    position_difference,
+    position_packing,
+    position_pool,
+    position_reads,
+    reached_kernels,
+    sorted_sets,
+    strong,
+)
 from gpuengine.kernels.cuda.spec import KERNELS
 
 MODULES = (
@@ -13,9 +26,15 @@ MODULES = (
     join_kernels,
     set_kernels,
     bitmaps,
+    condense,
     frontier,
     graphs,
     intervals,
+    position_difference,
+    position_packing,
+    position_pool,
+    position_reads,
+    reached_kernels,
     sorted_sets,
     strong,
 )

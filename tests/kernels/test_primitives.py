@@ -7,7 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuengine.kernels.primitives import Primitives
-from tests.kernels.primitive_cases import FAST, OPERATIONS, REFERENCE, assert_same, run, simulated
+from tests.kernels import position_cases, primitive_cases
+from tests.kernels.primitive_cases import FAST, REFERENCE, assert_same, run, simulated
+
+OPERATIONS = primitive_cases.OPERATIONS | position_cases.OPERATIONS
 
 on_every_operation = pytest.mark.parametrize("operation", OPERATIONS)
 

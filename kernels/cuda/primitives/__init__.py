@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from gpuengine.kernels.cuda.devices.device import Array, Device
-from gpuengine.kernels.cuda.primitives import bitmaps, graphs, intervals, sorted_sets, strong
+from gpuengine.kernels.cuda.primitives import (
+    bitmaps,
+    condense,
+    graphs,
+    intervals,
+    position_difference,
+    position_reads,
+    position_sets,
+    sorted_sets,
+    strong,
+)
+from gpuengine.kernels.position_sets import PositionSets
 from gpuengine.kernels.primitives import Primitives
 
 
@@ -83,3 +94,26 @@ class CudaPrimitives(Primitives):
 
     def strongly_connected(self, offsets: Array, targets: Array, nodes: int) -> Array:
         return strong.strongly_connected(self.device, offsets, targets, nodes)
+
+    def condense(self, offsets: Array, targets: Array, nodes: int) -> tuple[Array, int]:
+        return condense.condense(self.device, offsets, targets, nodes)
+
+    def reached_sets(
+        self,
+        child_offsets: Array,
+        children: Array,
+        own_offsets: Array,
+        own: Array,
+        cyclic: Array,
+        positions: int,
+    ) -> PositionSets:
+        return position_sets.reached_sets(self.device, child_offsets, children, own_offsets, own, cyclic)
+
+    def sets_contain(self, sets: PositionSets, owners: Array, positions: Array) -> Array:
+        return position_reads.contain(self.device, sets, owners, positions)
+
+    def sets_list(self, sets: PositionSets, owners: Array, values: Array) -> tuple[Array, Array]:
+        return position_reads.values_of(self.device, sets, owners, values)
+
+    def sets_difference(self, a: PositionSets, kept: Array, b: PositionSets, taken: Array) -> PositionSets:
+        return position_difference.difference(self.device, a, kept, b, taken)

@@ -38,11 +38,18 @@ def normalise(
     device: Device, owners: Array, starts: Array, ends: Array, n_owners: int
 ) -> tuple[Array, Array, Array]:
     """Sorted, coalesced intervals. Waits once, to learn how many there are."""
-    given = len(owners)
-    first, last = device.empty(given, np.uint64), device.empty(given, np.uint64)
-    device.launch(interval_pack, given, owners, starts, ends, first, last)
-    if given:
-        first, last = device.sort(first), device.sort(last)
+    first, last = (device.empty(len(owners), np.uint64) for _ in range(2))
+    device.launch(interval_pack, len(owners), owners, starts, ends, first, last)
+    return coalesce(device, first, last, n_owners)
+
+
+def coalesce(device: Device, first: Array, last: Array, n_owners: int) -> tuple[Array, Array, Array]:
+    """The interval set of all that begins at one of the keys in `first` and ends at one in `last`.
+
+    They come in any order, in the two arrays equally many that are not the greatest key, which means nothing.
+    """
+    given = len(first)
+    first, last = device.sort(first), device.sort(last)
     flags = device.empty(given, np.uint8)
     device.launch(interval_begins, given, first, last, flags)
     begins = device.select(flags)

@@ -43,12 +43,15 @@ def _reversed(device: Device, offsets: Array, targets: Array, nodes: int) -> tup
     edges = len(targets)
     keys = device.empty(edges, np.uint64)
     device.launch(strong_turn, -(-edges // TILE), offsets, nodes, edges, targets, keys)
-    if edges:
-        keys = device.sort(keys)
-    back_offsets, back_targets = device.empty(nodes + 1, np.uint64), device.empty(edges, np.uint32)
-    device.launch(strong_back_offsets, nodes + 1, keys, edges, back_offsets)
-    device.launch(strong_back_targets, edges, keys, back_targets)
-    return back_offsets, back_targets
+    return grouped(device, device.sort(keys), nodes)
+
+
+def grouped(device: Device, keys: Array, groups: int) -> tuple[Array, Array]:
+    """Ascending keys in CSR form: where those of each upper half begin, and the lower halves."""
+    offsets, values = device.empty(groups + 1, np.uint64), device.empty(len(keys), np.uint32)
+    device.launch(strong_back_offsets, groups + 1, keys, len(keys), offsets)
+    device.launch(strong_back_targets, len(keys), keys, values)
+    return offsets, values
 
 
 def _assign(device: Device, left: Array, roots: Array, forward: Frontier, backward: Frontier) -> None:

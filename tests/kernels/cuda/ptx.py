@@ -96,9 +96,8 @@ def _instruction(text: str) -> Instruction:
         guard, text = (guarded[2], not guarded[1]), guarded[3]
     operation, _, rest = text.partition(" ")
     operation, _, more = operation.partition("\t")
-    operands = (
-        tuple(part.strip() for part in (more + rest).strip().split(",")) if more or rest.strip() else ()
-    )
+    # Two registers in braces are one operand.
+    operands = tuple(part.strip() for part in re.findall(r"\s*(\{[^}]*\}|[^,]+)", more + rest))
     return Instruction(operation, operands, guard)
 
 
@@ -166,7 +165,10 @@ class _Compiler:
         return self._numbers.setdefault(name, len(self._numbers))
 
     def _value(self, text: str, bits: int) -> Callable[[Registers], Any]:
-        """An operand: a register, or a constant of a width."""
+        """An operand: a register, a constant of a width, or a word of two registers, the lower half first."""
+        if text.startswith("{"):
+            low, high = (self._register(half) for half in _halves(text))
+            return lambda r: r[high] << 32 | r[low]
         if text.startswith("%"):
             number = self._register(text)
             return lambda r: r[number]
@@ -195,6 +197,8 @@ class _Compiler:
             return self._store(kinds[0], operands)
         if name == "atom":
             return self._atomic(kinds, operands)
+        if name == "mov" and operands[0].startswith("{"):
+            return self._take_apart(operands)
         if name == "setp":
             return self._assign(operands[0], self._comparison(kinds[0], kinds[1], operands[1:]))
         if name == "selp":
@@ -208,6 +212,20 @@ class _Compiler:
 
         def step(r: Registers) -> None:
             r[number] = value(r)
+
+        return step
+
+    def _take_apart(self, operands: tuple[str, ...]) -> Step:
+        """A word into two registers for its halves, the lower first; `_` is none."""
+        low, high = (None if half == "_" else self._register(half) for half in _halves(operands[0]))
+        whole = self._value(operands[1], 64)
+
+        def step(r: Registers) -> None:
+            word = whole(r)
+            if low is not None:
+                r[low] = word & 0xFFFFFFFF
+            if high is not None:
+                r[high] = word >> 32
 
         return step
 
@@ -254,6 +272,10 @@ class _Compiler:
         kind = kinds[-1]
         if name == "cvt":
             return self._conversion(kinds[0], kinds[1], operands[0])
+        if name == "shf":
+            assert kinds == ["l", "wrap", "b32"], f"shf.{'.'.join(kinds)}"
+            low, high, by = (self._value(operand, 32) for operand in operands)
+            return lambda r: ((high(r) << 32 | low(r)) << (by(r) & 31)) >> 32 & 0xFFFFFFFF
         if name in ("mov", "cvta"):
             return self._value(operands[0], _bits(kind))
         if kind == "pred":
@@ -275,6 +297,10 @@ class _Compiler:
         if source.startswith("s"):
             return lambda r: _signed(value(r) & low, bits) & mask
         return lambda r: value(r) & low & mask
+
+
+def _halves(operand: str) -> list[str]:
+    return [half.strip() for half in operand.strip("{}").split(",")]
 
 
 def _bits(kind: str) -> int:

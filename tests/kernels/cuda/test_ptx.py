@@ -14,6 +14,7 @@ import pytest
 from gpuengine.kernels.cuda.atomics import atomic_add
 from gpuengine.kernels.cuda.backend import CudaBackend
 from gpuengine.kernels.cuda.devices.assemble import ARCHITECTURES
+from gpuengine.kernels.cuda.selftest import Check, positions, run_check
 from gpuengine.kernels.cuda.spec import KERNELS, DeviceKernel, device_kernel
 from tests.kernels.backends import REFERENCE, Backend, flags, make_rows
 from tests.kernels.cuda import ptx
@@ -54,6 +55,13 @@ def test_of_equal_rows_one_is_new(arity: int, bounds: tuple[int, int]) -> None:
         assert sorted(found) == sorted(set(rows))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("check", positions.CHECKS, ids=lambda check: check.name)
+def test_position_sets(check: Check) -> None:
+    """As the newer of the compiler's code generators makes them; `test_every_kernel` has the older's."""
+    assert run_check(check, PtxDevice(NEWEST), size=70).message == ""
+
+
 @pytest.fixture
 def made_up() -> DeviceKernel:
     """A kernel that counts without and with an atomic operation, and may reach beyond its array."""
@@ -87,3 +95,23 @@ def test_an_instruction_that_is_not_known_is_an_error() -> None:
     code = ".visible .entry x(\n.param .u64 x_param_0\n)\n{\nfrobnicate.b64 %rd1, %rd2;\nret;\n}"
     with pytest.raises(KeyError, match="frobnicate"):
         ptx.run(ptx.parse(code), [0], ptx.Memory([]), 1, 1, Random(0))
+
+
+def test_words_are_taken_apart_shifted_and_put_together() -> None:
+    memory = np.array([0x0123456789ABCDEF, 0, 0], np.uint64)
+    code = """.visible .entry x(
+        .param .u64 x_param_0
+        )
+        {
+        ld.param.u64 %rd1, [x_param_0];
+        ld.global.u64 %rd2, [%rd1];
+        mov.b64 {%r1, %r2}, %rd2;
+        mov.b64 {_, %r3}, %rd2;
+        shf.l.wrap.b32 %r4, %r1, %r2, 8;
+        mov.b64 %rd3, {%r4, %r3};
+        st.global.u64 [%rd1+8], %rd3;
+        ret;
+        }"""
+    address = memory.ctypes.data
+    ptx.run(ptx.parse(code), [address], ptx.Memory([(address, memory.nbytes)]), 1, 1, Random(0))
+    assert memory.tolist() == [0x0123456789ABCDEF, 0x0123456723456789, 0]
