@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from gpuengine.kernels.contract import Array, Backend, KeySet, RowIndex, Rows
+from gpuengine.schemes.contract import BATCH, Bounds, Columns, Domain, Scheme, cover
+from gpuengine.schemes.table_reads import is_row_of, match_rows, probe
 
-Bounds = list[tuple[int, int]]
 
-
-class Table:
+class Table(Scheme):
     """The facts of one predicate, in the memory of one backend.
 
-    Life-cycle: facts arrive in bulk (`insert`) or are derived by pipelines into `rows` through
+    It implies no rules. Facts arrive in bulk (`insert`) or are derived by pipelines into `rows` through
     `keyset`; the rows' `advance` makes what arrived the delta, each index's `ensure` takes it in, and
     `settle` makes everything old. Invariants: rows are distinct; every id lies within `bounds`; the set, once
     made, holds exactly the rows; an index that `index` returned holds all rows up to the delta's end
@@ -24,18 +24,7 @@ class Table:
     that were left behind stay as a copy, for the way back, until facts are added.
     """
 
-    __slots__ = (
-        "_copy",
-        "_distinct",
-        "_indexes",
-        "_keyset",
-        "arity",
-        "backend",
-        "bounds",
-        "epoch",
-        "name",
-        "rows",
-    )
+    kind = "table"
 
     def __init__(self, name: str, arity: int, backend: Backend) -> None:
         self.name = name
@@ -48,6 +37,8 @@ class Table:
         self._indexes: dict[tuple[int, ...], RowIndex] = {}
         self._distinct: dict[int, tuple[int, float]] = {}
         self._copy: tuple[Backend, Rows] | None = None
+        self._going: np.ndarray | None = None
+        self._deleted: list[list[np.ndarray]] = []
 
     def __len__(self) -> int:
         return self.rows.count
@@ -97,7 +88,7 @@ class Table:
         return [self.column(j) for j in range(self.arity)]
 
     def insert(self, columns: Sequence[Array], count: int) -> int:
-        """Add facts (columns of ids, possibly with duplicates) beyond the delta; how many were new."""
+        """Add facts beyond the delta, from columns in host memory or the backend's; how many were new."""
         if not count:
             return 0
         columns = [self.backend.column(column) for column in columns]
@@ -114,13 +105,107 @@ class Table:
             self.rows.append(new, fresh)
         return fresh
 
-    def contains(self, columns: Sequence[Array], count: int) -> Array:
-        """Which of the given rows are facts: a mask in the backend's memory."""
-        return self.keyset.contains(self._batch(columns, count), 0, count)
+    def count(self, domain: Domain) -> int:
+        start, end = self.rows.delta
+        if domain is Domain.DELETED:
+            return sum(len(batch[0]) for batch in self._deleted)
+        if self._going is not None:
+            return int(np.count_nonzero(self._going)) if domain is Domain.NEW else self.rows.count
+        return {Domain.ALL: self.rows.count, Domain.OLD: start, Domain.NEW: end - start}[domain]
 
-    def holds_all(self, columns: Sequence[Array], count: int) -> bool:
+    def contains(self, columns: Columns, count: int, domain: Domain = Domain.ALL) -> np.ndarray:
+        """Which of the given rows are facts; ALL includes what is only scheduled."""
+        if domain is Domain.ALL or (domain is Domain.OLD and self._going is not None):
+            return self._on_host(self.keyset.contains(self._batch(columns, count), 0, count), count)
+        if domain is Domain.OLD:
+            found = self.contains(columns, count)
+            kept = [column[found] for column in columns]
+            since = [column[self.rows.delta[0] :] for column in self.columns()]
+            found[found] = ~is_row_of(kept, since)
+            return found
+        found = np.zeros(count, np.bool_)
+        for batch in self.scan(domain, max(self.rows.count, 1)):
+            found |= is_row_of(columns, batch)
+        return found
+
+    def expand(
+        self, bound: Mapping[int, np.ndarray], count: int, domain: Domain = Domain.ALL, room: int = BATCH
+    ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+        if domain in (Domain.NEW, Domain.DELETED):
+            for batch in self.scan(domain):
+                yield from match_rows(batch, bound)
+            return
+        yield from probe(self, bound, count, domain is Domain.OLD and self._going is None, room)
+
+    def scan(self, domain: Domain = Domain.ALL, room: int = BATCH) -> Iterator[list[np.ndarray]]:
+        if domain is Domain.DELETED:
+            yield from (list(batch) for batch in self._deleted)
+            return
+        start, end = self.rows.delta
+        if domain is Domain.NEW and self._going is not None:
+            yield [column[self._going] for column in self.columns()]
+            return
+        if domain is Domain.ALL or self._going is not None:
+            start, end = 0, self.rows.count
+        elif domain is Domain.OLD:
+            start, end = 0, start
+        for first in range(start, end, room):
+            yield [column[first : min(first + room, end)] for column in self.columns()]
+
+    def advance(self) -> int:
+        """What was appended becomes the delta, and part of every index that can take it."""
+        return self.rows.advance()
+
+    def renew(self) -> int:
+        self.rows.delta = (0, self.rows.count)
+        return self.rows.count
+
+    def delete(self, columns: Columns, count: int) -> int:
+        """Mark the rows; O(rows)."""
+        self.settle()
+        self._going = np.zeros(self.rows.count, np.bool_)
+        if count:
+            self._going = is_row_of(self.columns(), columns)
+        return int(np.count_nonzero(self._going))
+
+    def remove(self) -> None:
+        """Make the rows anew without those that go; O(rows), if any do."""
+        going, self._going = self._going, None
+        if going is None or not going.any():
+            return
+        columns = self.columns()
+        self._deleted.append([column[going] for column in columns])
+        kept = [column[~going] for column in columns]
+        self.rows = self.backend.rows(self.arity, len(kept[0]))
+        self.rows.append(kept, len(kept[0]))
+        self.rows.settle()
+        self._copy = None
+        self._distinct.clear()
+        self.forget_set()
+        self.forget_indexes()
+
+    def rederivable(self, columns: Columns, count: int) -> np.ndarray:
+        """None: a table implies no rules."""
+        return np.zeros(count, np.bool_)
+
+    def forget(self) -> None:
+        self._deleted = []
+
+    def holds_all(self, columns: Columns, count: int) -> bool:
         """Are all of the given rows facts?"""
-        return self.backend.select([], self.contains(columns, count))[1] == count
+        return bool(self.contains(columns, count).all())
+
+    def _on_host(self, mask: Array, count: int) -> np.ndarray:
+        """A mask of the backend as one of the host."""
+        if self.backend.on_host:
+            return np.asarray(mask)
+        places = self.backend.column(np.arange(count, dtype=np.uint32))
+        kept, number = self.backend.select([places], mask)
+        rows = self.backend.rows(1, number)
+        rows.append(kept, number)
+        result = np.zeros(count, np.bool_)
+        result[rows.column(0)] = True
+        return result
 
     def _batch(self, columns: Sequence[Array], count: int) -> Rows:
         batch = self.backend.rows(self.arity, count)
@@ -129,7 +214,7 @@ class Table:
 
     def widen(self, bounds: Sequence[tuple[int, int]]) -> None:
         """Admit ids within `bounds`; the set and direct-addressed indexes may be made anew."""
-        merged = [_cover(old, new) for old, new in zip(self.bounds, bounds, strict=True)]
+        merged = [cover(old, new) for old, new in zip(self.bounds, bounds, strict=True)]
         if merged != self.bounds:
             self.bounds = merged
             self.forget_indexes()
@@ -230,10 +315,3 @@ class Table:
         rows = backend.rows(self.arity, self.rows.count)
         rows.append(self.columns(), self.rows.count)
         return rows
-
-
-def _cover(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:
-    """Bounds that hold both; (0, 0) is no id at all."""
-    if old == (0, 0) or new == (0, 0):
-        return new if old == (0, 0) else old
-    return min(old[0], new[0]), max(old[1], new[1])

@@ -1,0 +1,189 @@
+"""The closure scheme: a transitive relation as a graph, with what each node reaches in compact form."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuengine.kernels.cpu.position_sets import NEVER
+from gpuengine.kernels.primitives import NONE
+from gpuengine.schemes.contract import Columns, Domain
+from gpuengine.schemes.nodes import Nodes
+from gpuengine.schemes.pairs import BACKWARD, FORWARD, PairScheme, Reading
+from gpuengine.schemes.reachability import NO_LIMIT, Reachability
+from gpuengine.schemes.table import Table
+
+
+class Closure(PairScheme):
+    """Facts R(x, y) closed under R(x, z) :- R(x, y), R(y, z).
+
+    What other rules derive are the edges of a graph; a fact holds if a way of one edge or more leads from x
+    to y. Only edges that were no facts yet when they came are kept. `Reachability` has what each node
+    reaches, and, once somebody asks by the second column, another one what it is reached from. R(x, x) holds
+    only where a cycle leads through x.
+
+    `external`, if there is one, is a table that every edge is put into as well, for rules that read edges
+    only.
+
+    Making it can be ended through `stop` (raises `Stopped`); what nodes reach takes `limit` bytes at most, in
+    each direction (raises `PoolFull`).
+
+    NEW is a difference of two versions, never a list of pairs. Inserting costs what the components cost from
+    which the new edges can be reached; so does deleting, which is exact.
+    """
+
+    kind = "closure"
+
+    def __init__(
+        self, name: str, *, stop: np.ndarray = NEVER, threads: int = 1, limit: int = NO_LIMIT
+    ) -> None:
+        super().__init__(name)
+        self.stop = stop
+        self.threads = threads
+        self.limit = limit
+        self._ways: list[Reachability | None] = [self._empty_way(), None]
+        self._ids: list[tuple[np.ndarray, np.ndarray] | None] = [None, None]
+        self._last_edges: tuple[np.ndarray, np.ndarray] | None = None
+        self.external: Table | None = None
+
+    @property
+    def host_nbytes(self) -> int:
+        total = self._nodes.nbytes + sum(way.nbytes for way in self._ways if way is not None)
+        total += sum(known[1].nbytes for known in self._ids if known is not None)
+        total += sum(a.nbytes + b.nbytes for a, b in self._scheduled)
+        return total + sum(gone.nbytes for gone in self._deleted)
+
+    @property
+    def edges(self) -> list[np.ndarray]:
+        """The facts that are kept as edges, as columns of ids."""
+        return [self._nodes.ids[nodes] for nodes in self._forward.edges]
+
+    @property
+    def mutual_pairs(self) -> int:
+        """How many facts R(x, y) there are with R(y, x) a fact too."""
+        return self._forward.mutual_pairs
+
+    @property
+    def _forward(self) -> Reachability:
+        forward = self._ways[FORWARD]
+        assert forward is not None
+        return forward
+
+    def count(self, domain: Domain) -> int:
+        if domain is Domain.DELETED:
+            return sum(gone.reached.pairs for gone in self._deleted)
+        now, before = self._forward.pairs
+        if domain is Domain.NEW:
+            return abs(now - before)
+        return before if domain is Domain.OLD or self._deleting else now
+
+    def insert(self, columns: Columns, count: int) -> int:
+        before = len(self._scheduled)
+        taken = super().insert(columns, count)
+        if self.external is not None and len(self._scheduled) > before:
+            self.external.insert(self._scheduled[-1], taken)
+        return taken
+
+    def keep_external(self, external: Table) -> None:
+        """Put all edges, those scheduled too, into a table from now on."""
+        sources, targets = self.edges
+        for batch in ((sources, targets), *self._scheduled):
+            external.insert(batch, len(batch[0]))
+        self.external = external
+
+    def distinct(self, column: int) -> float:
+        way = self._ways[column]
+        if way is None or not way.nodes:
+            return float(max(len(self._nodes), 1))
+        return float(max(int(np.count_nonzero(way.now.sets.sizes[way.now.owners])), 1))
+
+    def advance(self) -> int:
+        edges = self._take_scheduled()
+        for column, way in enumerate(self._ways):
+            if way is not None:
+                way.insert(edges[column], edges[1 - column], len(self._nodes))
+        self._last_edges = edges
+        self._deleting = False
+        return self.count(Domain.NEW)
+
+    def renew(self) -> int:
+        if self._forward.nodes:
+            sources, targets = self.edges
+            self._scheduled.append((sources, targets))
+            self._nodes = Nodes()
+            self._ways = [self._empty_way(), None]
+            self._ids = [None, None]
+        return self.advance()
+
+    def settle(self) -> None:
+        if self._scheduled:
+            self.advance()
+        for way in self._ways:
+            if way is not None:
+                way.merge()
+        self._last_edges = None
+
+    def delete(self, columns: Columns, count: int) -> int:
+        self.settle()
+        sources, targets = (self._nodes.find(column) for column in columns)
+        known = (sources != NONE) & (targets != NONE)
+        sources, targets = sources[known], targets[known]
+        found = self._forward.delete(sources, targets)
+        backward = self._ways[BACKWARD]
+        if backward is not None:
+            backward.delete(targets, sources)
+        self._last_edges = sources[found], targets[found]
+        self._deleting = True
+        return self.count(Domain.NEW)
+
+    def remove(self) -> None:
+        if self._deleting:
+            self._deleted.append(self._reading(FORWARD, Domain.NEW))
+        self._deleting = False
+        self.settle()
+
+    def _empty_way(self) -> Reachability:
+        return Reachability(stop=self.stop, threads=self.threads, limit=self.limit)
+
+    def _way(self, column: int) -> Reachability:
+        """What is reached from the nodes of a column; backward it is made when first asked for."""
+        way = self._ways[column]
+        if way is None:
+            way = self._ways[column] = self._reversed()
+        return way
+
+    def _reversed(self) -> Reachability:
+        """The backward way in the same two versions as the forward one."""
+        forward, way = self._forward, self._empty_way()
+        sources, targets = forward.edges
+        now, before = forward.pairs
+        if self._last_edges is None or now == before:
+            way.insert(targets, sources, forward.nodes)
+            way.merge()
+            return way
+        last_sources, last_targets = self._last_edges
+        if self._deleting:
+            all_targets, all_sources = (
+                np.concatenate(pair) for pair in ((targets, last_targets), (sources, last_sources))
+            )
+            way.insert(all_targets, all_sources, forward.nodes)
+            way.delete(last_targets, last_sources)
+            return way
+        earlier = ~np.isin(_packed(sources, targets), _packed(last_sources, last_targets))
+        way.insert(targets[earlier], sources[earlier], forward.nodes)
+        way.insert(last_targets, last_sources, forward.nodes)
+        return way
+
+    def _reading(self, column: int, domain: Domain) -> Reading:
+        way = self._way(column)
+        if domain is Domain.NEW:
+            reached = way.change
+        else:
+            reached = way.before if domain is Domain.OLD or self._deleting else way.now
+        known = self._ids[column]
+        if known is None or known[0] is not way.node_at:
+            known = self._ids[column] = (way.node_at, self._nodes.ids[way.node_at])
+        return Reading(reached, way.positions, known[1])
+
+
+def _packed(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    return (sources.astype(np.uint64) << np.uint64(32)) | targets

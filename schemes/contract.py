@@ -1,0 +1,168 @@
+"""What every storage scheme offers: the facts of one predicate, and the rules that its structure implies.
+
+The functions are the thesis's (section 5.3.2), on columns of ids instead of single facts. Where it writes I,
+Δ and D, read `Domain.OLD`, `Domain.NEW` and `Domain.DELETED`; R_d are the rules that the scheme implies.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
+
+import numpy as np
+
+Bounds = list[tuple[int, int]]
+"""For each column the least id and one past the greatest; (0, 0) where there is none."""
+Columns = Sequence[np.ndarray]
+"""For each column of a relation its ids (uint32), all of one length, in host memory."""
+BATCH = 1 << 16
+"""How many facts a read yields at a time, about, unless told."""
+
+
+class Domain(IntEnum):
+    """Which facts are read.
+
+    OLD is what there was before the last change and NEW what that change added: OLD and NEW have nothing in
+    common, and ALL is both together. After `delete`, NEW is what goes, ALL and OLD still have it; `remove`
+    takes it out of both and puts it into DELETED.
+    """
+
+    ALL = 0
+    OLD = 1
+    NEW = 2
+    DELETED = 3
+
+
+class Scheme(ABC):
+    """The facts of one predicate, closed under the rules that the scheme implies.
+
+    Life of a fact: scheduled by `insert`; with all that follows from it by the scheme's own rules NEW after
+    `advance`; OLD after the next `advance`, or after `settle`. On the way out: `delete` makes NEW what no
+    longer follows, `remove` moves it to DELETED, `forget` ends that. An insertion is settled before a
+    deletion begins, and a deletion removed before an insertion does.
+
+    Definition 4 of the thesis, which every scheme's tests check: `advance` derives at least what one
+    application of the scheme's rules does and at most their fixpoint, and leaves OLD as it was; `delete`
+    takes at least what was scheduled and no longer follows, at most what there is.
+    """
+
+    kind: str
+    name: str
+    arity: int
+    bounds: Bounds
+
+    def __len__(self) -> int:
+        return self.count(Domain.ALL)
+
+    @property
+    @abstractmethod
+    def host_nbytes(self) -> int:
+        """What the scheme takes in host memory."""
+
+    @property
+    def device_nbytes(self) -> int:
+        """What the scheme takes in the memory of a device."""
+        return 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.host_nbytes + self.device_nbytes
+
+    @abstractmethod
+    def count(self, domain: Domain) -> int:
+        """How many facts there are; nothing is enumerated for it."""
+
+    @abstractmethod
+    def distinct(self, column: int) -> float:
+        """About how many distinct ids a column has."""
+
+    @abstractmethod
+    def contains(self, columns: Columns, count: int, domain: Domain = Domain.ALL) -> np.ndarray:
+        """Which of the given rows are facts: a mask."""
+
+    @abstractmethod
+    def expand(
+        self, bound: Mapping[int, np.ndarray], count: int, domain: Domain = Domain.ALL, room: int = BATCH
+    ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+        """The facts that match each of `count` keys, at most `room` of them at a time.
+
+        `bound` has the ids of some columns, at least one and not all. Yields places in the keys, and
+        beside each the ids of the other columns, in their order. The same fact comes once for a key.
+        """
+
+    @abstractmethod
+    def scan(self, domain: Domain = Domain.ALL, room: int = BATCH) -> Iterator[list[np.ndarray]]:
+        """All facts, each once, in no promised order, at most `room` at a time, with bounded memory."""
+
+    def exists(self, bound: Mapping[int, np.ndarray], count: int, domain: Domain = Domain.ALL) -> np.ndarray:
+        """Which of the keys (see `expand`) match some fact: a mask."""
+        found = np.zeros(count, np.bool_)
+        for places, _ in self.expand(bound, count, domain):
+            found[places] = True
+        return found
+
+    def degrees(self, bound: Mapping[int, np.ndarray], count: int) -> np.ndarray:
+        """How many facts match each of the keys (see `expand`), uint64."""
+        total = np.zeros(count, np.uint64)
+        for places, _ in self.expand(bound, count):
+            total += np.bincount(places, minlength=count).astype(np.uint64)
+        return total
+
+    def values(self, column: int, domain: Domain = Domain.ALL) -> np.ndarray:
+        """The distinct ids of a column."""
+        found = np.empty(0, np.uint32)
+        for batch in self.scan(domain):
+            found = np.union1d(found, batch[column])
+        return found
+
+    def insertable(self, columns: Columns, count: int) -> np.ndarray:
+        """Which of the rows are neither facts nor scheduled: a mask. It may miss what is only scheduled."""
+        return ~self.contains(columns, count)
+
+    @abstractmethod
+    def insert(self, columns: Columns, count: int) -> int:
+        """Schedule facts, possibly with duplicates; how many were taken, those already there left out."""
+
+    @abstractmethod
+    def advance(self) -> int:
+        """What was NEW becomes OLD; what is scheduled, and follows from it, NEW. How much that is."""
+
+    @abstractmethod
+    def renew(self) -> int:
+        """All that is there or scheduled becomes NEW: a fixpoint begins. How much that is."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """All that is there or scheduled becomes OLD."""
+
+    def deletable(self, columns: Columns, count: int) -> np.ndarray:
+        """Which of the rows are facts and not going already: a mask."""
+        return self.contains(columns, count, Domain.OLD) & ~self.contains(columns, count, Domain.NEW)
+
+    @abstractmethod
+    def delete(self, columns: Columns, count: int) -> int:
+        """Make NEW what goes when these facts no longer hold by themselves; how much that is."""
+
+    @abstractmethod
+    def remove(self) -> None:
+        """What is NEW is gone: OLD and ALL lose it, DELETED has it."""
+
+    @abstractmethod
+    def rederivable(self, columns: Columns, count: int) -> np.ndarray:
+        """Which of the rows are DELETED and yet follow, by the scheme's own rules, from what is left."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """DELETED becomes empty."""
+
+    def widen(self, bounds: Sequence[tuple[int, int]]) -> None:
+        """Admit ids within `bounds`."""
+        self.bounds = [cover(old, new) for old, new in zip(self.bounds, bounds, strict=True)]
+
+
+def cover(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:
+    """Bounds that hold both; (0, 0) is no id at all."""
+    if old == (0, 0) or new == (0, 0):
+        return new if old == (0, 0) else old
+    return min(old[0], new[0]), max(old[1], new[1])

@@ -1,0 +1,98 @@
+"""Reading a table by some of its columns, for whoever is not a compiled pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpuengine.kernels.contract import (
+    MAX_KEYS,
+    Collect,
+    Domain,
+    Driver,
+    IndexProbe,
+    Pipeline,
+    Probe,
+    Status,
+    check,
+    write,
+)
+
+if TYPE_CHECKING:
+    from gpuengine.schemes.table import Table
+
+
+def probe(
+    table: Table, bound: Mapping[int, np.ndarray], count: int, old: bool, room: int
+) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+    """Places of keys and the free columns of matching rows, by an index on one or two of the bound ones."""
+    backend, arity = table.backend, table.arity
+    known = sorted(bound, key=lambda column: -table.distinct(column))
+    keys = tuple(sorted(known[:MAX_KEYS]))
+    free = [column for column in range(arity) if column not in bound]
+    # Registers: the place of the key, its columns, then what is found.
+    register = {column: 1 + k for k, column in enumerate([*bound, *free])}
+    payload = tuple(
+        (check if column in bound else write)(register[column])
+        for column in range(arity)
+        if column not in keys
+    )
+    index = table.index(keys, growing=table.rows.delta[1] != table.rows.count)
+    step = IndexProbe(index, Domain.OLD if old else Domain.ALL, tuple(register[c] for c in keys), payload)
+    driver = backend.rows(1 + len(bound), count)
+    driver.append([np.arange(count, dtype=np.uint32), *bound.values()], count)
+    pipeline = Pipeline(
+        Driver(driver, tuple(write(k) for k in range(1 + len(bound)))),
+        (Probe((step,)),),
+        Collect((0, *(register[column] for column in free))),
+        1 + arity,
+    )
+    program = backend.program(pipeline, np.zeros(1, np.int64))
+    out = backend.rows(1 + len(free), room)
+    status = program.run(out, 0, count)
+    while True:
+        if out.count:
+            places, *columns = (out.column(j).copy() for j in range(1 + len(free)))
+            yield places, columns
+        if status is Status.DONE:
+            return
+        out.count = 0
+        status = program.resume(out)
+
+
+def match_rows(
+    batch: Sequence[np.ndarray], bound: Mapping[int, np.ndarray]
+) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+    """Places of keys and the free columns of the rows that match them, by sorting both."""
+    keys = [bound[column] for column in bound]
+    rows = [batch[column] for column in bound]
+    both = [np.concatenate(pair) for pair in zip(rows, keys, strict=True)]
+    _, number = np.unique(np.stack(both), axis=1, return_inverse=True)
+    number = number.ravel()
+    row_numbers, key_numbers = number[: len(rows[0])], number[len(rows[0]) :]
+    order = np.argsort(row_numbers, kind="stable")
+    first = np.searchsorted(row_numbers[order], key_numbers, "left")
+    counts = np.searchsorted(row_numbers[order], key_numbers, "right") - first
+    places = np.repeat(np.arange(len(keys[0]), dtype=np.uint32), counts)
+    if not len(places):
+        return
+    within = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+    matching = order[np.repeat(first, counts) + within]
+    yield places, [batch[column][matching] for column in range(len(batch)) if column not in bound]
+
+
+def is_row_of(columns: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> np.ndarray:
+    """Which rows of `columns` are among the rows of `others`: a mask."""
+    if not columns:
+        return np.full(0, bool(others), np.bool_)
+    if len(columns) == 1:
+        return np.isin(columns[0], others[0])
+    if len(columns) == 2:
+        one, other = ((pair[0].astype(np.uint64) << np.uint64(32)) | pair[1] for pair in (columns, others))
+        return np.isin(one, other)
+    both = np.concatenate([np.stack(columns), np.stack(others)], axis=1)
+    _, number = np.unique(both, axis=1, return_inverse=True)
+    number = number.ravel()
+    return np.isin(number[: len(columns[0])], number[len(columns[0]) :])

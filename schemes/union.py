@@ -1,0 +1,334 @@
+"""The union scheme: a relation that copies others reads them instead of storing what they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuengine.kernels.cpu.backend import CPU
+from gpuengine.schemes.closure import Closure
+from gpuengine.schemes.contract import BATCH, Columns, Domain, Scheme, cover
+from gpuengine.schemes.equivalence import Equivalence
+from gpuengine.schemes.table import Table
+from gpuengine.schemes.table_reads import is_row_of, match_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A relation that is copied: U(a_0, ..) holds if it has (b_0, ..) with b_j = a_permutation[j]."""
+
+    scheme: Scheme
+    permutation: tuple[int, ...]
+
+    def inward(self, columns: Columns) -> list[np.ndarray]:
+        """Rows of the union as rows of the part."""
+        return [columns[place] for place in self.permutation]
+
+    def outward(self, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Rows of the part as rows of the union."""
+        result: list[np.ndarray] = [columns[0]] * len(columns)
+        for place, column in zip(self.permutation, columns, strict=True):
+            result[place] = column
+        return result
+
+    def expand(
+        self, bound: Mapping[int, np.ndarray], count: int, domain: Domain, room: int
+    ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+        """`Scheme.expand` in the union's columns."""
+        asked = {j: bound[place] for j, place in enumerate(self.permutation) if place in bound}
+        free = [place for place in self.permutation if place not in bound]
+        order = sorted(range(len(free)), key=free.__getitem__)
+        for places, columns in self.scheme.expand(asked, count, domain, room):
+            yield places, [columns[k] for k in order]
+
+
+class Union(Scheme):
+    """Facts of other relations, under their copy rules U(x, y) :- A(x, y), and facts of its own.
+
+    Own are those that other rules derive and no part has; they are in a table. A fact that several parts have
+    comes once: from the first, in an order in which compact parts precede tables. How many facts there are,
+    and which rows of tables other parts have as well, is found out once and remembered until a part changes.
+
+    The parts live their own lives: U has NEW what is NEW in a part and OLD in none, so the parts must
+    `advance` and `settle` before it, and it must `remove` before them.
+    """
+
+    kind = "union"
+
+    def __init__(self, name: str, parts: Sequence[Part], own: Table) -> None:
+        self.name = name
+        self.arity = own.arity
+        self.parts = sorted(parts, key=lambda part: isinstance(part.scheme, Table))
+        self.own = own
+        self._all = [*self.parts, Part(own, tuple(range(own.arity)))]
+        self._widened = [(0, 0)] * own.arity
+        self._is_fresh = False
+        self._deleting = False
+        self._deleted: list[list[np.ndarray]] = []
+        self._overlap: tuple[tuple[int, ...], list[np.ndarray | None], int] | None = None
+
+    @property
+    def bounds(self) -> list[tuple[int, int]]:  # type: ignore[override]
+        """What the parts may have, too."""
+        found = self._widened
+        for part in self._all:
+            outward = [(0, 0)] * self.arity
+            for place, bounds in zip(part.permutation, part.scheme.bounds, strict=True):
+                outward[place] = bounds
+            found = [cover(old, new) for old, new in zip(found, outward, strict=True)]
+        return found
+
+    def widen(self, bounds: Sequence[tuple[int, int]]) -> None:
+        self._widened = [cover(old, new) for old, new in zip(self._widened, bounds, strict=True)]
+
+    @property
+    def host_nbytes(self) -> int:
+        """Its own facts and what it remembers; the parts count for themselves."""
+        masks = self._overlap[1] if self._overlap is not None else []
+        gone = sum(column.nbytes for batch in self._deleted for column in batch)
+        return self.own.host_nbytes + sum(mask.nbytes for mask in masks if mask is not None) + gone
+
+    @property
+    def device_nbytes(self) -> int:
+        return self.own.device_nbytes
+
+    def count(self, domain: Domain) -> int:
+        if domain is Domain.ALL or (domain is Domain.NEW and self._is_fresh):
+            return self._known_overlap()[1]
+        return sum(len(batch[0]) for batch in self.scan(domain))
+
+    @property
+    def news(self) -> int:
+        """How much is NEW of its own, for the parts tell of theirs; to begin with, everything."""
+        if self._is_fresh:
+            return sum(len(part.scheme) for part in self._all)
+        return self.own.count(Domain.NEW)
+
+    def distinct(self, column: int) -> float:
+        found = [part.scheme.distinct(part.permutation.index(column)) for part in self._all]
+        return float(max(*found, sum(found) / 2))
+
+    def contains(self, columns: Columns, count: int, domain: Domain = Domain.ALL) -> np.ndarray:
+        if domain is Domain.DELETED:
+            return self._in_deleted(columns, count)
+        found = np.zeros(count, np.bool_)
+        for part in self._read_in(domain):
+            missing = ~found
+            rest = [np.asarray(column)[missing] for column in columns]
+            if len(rest[0]):
+                wanted = self._domain(domain)
+                found[missing] = part.scheme.contains(part.inward(rest), len(rest[0]), wanted)
+        if domain is Domain.NEW:
+            found &= ~self._stays(columns, count)
+        return found
+
+    def expand(
+        self, bound: Mapping[int, np.ndarray], count: int, domain: Domain = Domain.ALL, room: int = BATCH
+    ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+        if domain is Domain.DELETED:
+            for batch in self._deleted:
+                yield from match_rows(batch, bound)
+            return
+        free = [column for column in range(self.arity) if column not in bound]
+        for number, part in enumerate(self._read_in(domain)):
+            for places, columns in part.expand(bound, count, self._domain(domain), room):
+                row = [columns[free.index(c)] if c in free else bound[c][places] for c in range(self.arity)]
+                kept = self._is_first(number, row, domain)
+                if kept.any():
+                    yield places[kept], [column[kept] for column in columns]
+
+    def scan(self, domain: Domain = Domain.ALL, room: int = BATCH) -> Iterator[list[np.ndarray]]:
+        if domain is Domain.DELETED:
+            yield from (list(batch) for batch in self._deleted)
+            return
+        if domain is Domain.ALL or (domain is Domain.NEW and self._is_fresh):
+            yield from self._scan_all(room)
+            return
+        for number, part in enumerate(self._read_in(domain)):
+            for batch in part.scheme.scan(self._domain(domain), room):
+                columns = part.outward(batch)
+                kept = self._is_first(number, columns, domain)
+                if kept.any():
+                    yield [column[kept] for column in columns]
+
+    def values(self, column: int, domain: Domain = Domain.ALL) -> np.ndarray:
+        if domain is not Domain.ALL:
+            return super().values(column, domain)
+        found = [part.scheme.values(part.permutation.index(column)) for part in self._all]
+        return np.unique(np.concatenate(found))
+
+    def insert(self, columns: Columns, count: int) -> int:
+        if not count:
+            return 0
+        fresh = self.insertable(columns, count)
+        return self.own.insert(
+            [np.asarray(column)[fresh] for column in columns], int(np.count_nonzero(fresh))
+        )
+
+    def advance(self) -> int:
+        """How much of its own is NEW; the parts tell of theirs."""
+        self._is_fresh = self._deleting = False
+        return self.own.advance()
+
+    def renew(self) -> int:
+        self._is_fresh = True
+        self.own.renew()
+        return self.news
+
+    def settle(self) -> None:
+        self._is_fresh = False
+        self.own.settle()
+
+    def delete(self, columns: Columns, count: int) -> int:
+        """Its own facts go; those of parts go when they do there."""
+        self.settle()
+        self.own.delete(columns, count)
+        self._deleting = True
+        return self.count(Domain.NEW)
+
+    def remove(self) -> None:
+        if self._deleting:
+            self._deleted += [[column.copy() for column in batch] for batch in self.scan(Domain.NEW)]
+        self.own.remove()
+        self.own.forget()
+        self._deleting = False
+
+    def rederivable(self, columns: Columns, count: int) -> np.ndarray:
+        return self._in_deleted(columns, count) & self.contains(columns, count)
+
+    def forget(self) -> None:
+        self._deleted = []
+
+    def _in_deleted(self, columns: Columns, count: int) -> np.ndarray:
+        found = np.zeros(count, np.bool_)
+        for batch in self._deleted:
+            found |= is_row_of(columns, batch)
+        return found
+
+    def _domain(self, domain: Domain) -> Domain:
+        return Domain.ALL if self._is_fresh and domain is Domain.NEW else domain
+
+    def _read_in(self, domain: Domain) -> list[Part]:
+        """What has facts in a domain: while everything is NEW, nothing is OLD."""
+        return [] if self._is_fresh and domain is Domain.OLD else self._all
+
+    def _is_first(self, number: int, columns: Columns, domain: Domain) -> np.ndarray:
+        """Which rows of a part none of the parts before it has, nor, if they are NEW, any had or keeps."""
+        kept = np.ones(len(columns[0]), np.bool_)
+        for before in self._all[:number]:
+            left = [column[kept] for column in columns]
+            if len(left[0]):
+                wanted = self._domain(domain)
+                kept[kept] = ~before.scheme.contains(before.inward(left), len(left[0]), wanted)
+        if domain is Domain.NEW:
+            left = [column[kept] for column in columns]
+            kept[kept] = ~self._stays(left, len(left[0]))
+        return kept
+
+    def _stays(self, columns: Columns, count: int) -> np.ndarray:
+        """Rows that are NEW in a part but not here: another had them before, or, deleting, keeps them."""
+        found = np.zeros(count, np.bool_)
+        if self._is_fresh or not count:
+            return found
+        for part in self._all:
+            rows = part.inward(columns)
+            if self._deleting:
+                found |= part.scheme.deletable(rows, count)
+            else:
+                found |= part.scheme.contains(rows, count, Domain.OLD)
+        return found
+
+    def _scan_all(self, room: int) -> Iterator[list[np.ndarray]]:
+        masks, _ = self._known_overlap()
+        # What is scheduled while others take what is listed here does not belong to it.
+        sizes = self._sizes()
+        for number, part in enumerate(self._all):
+            mask, done = masks[number], 0
+            for batch in part.scheme.scan(Domain.ALL, room):
+                rows = min(len(batch[0]), sizes[number] - done)
+                columns = [column[:rows] for column in part.outward(batch)]
+                if mask is not None:
+                    columns = [column[_unpacked(mask, done, rows)] for column in columns]
+                elif number and not isinstance(part.scheme, Table):
+                    kept = self._is_first(number, columns, Domain.ALL)
+                    columns = [column[kept] for column in columns]
+                done += rows
+                if len(columns[0]):
+                    yield columns
+
+    def _sizes(self) -> tuple[int, ...]:
+        return tuple(len(part.scheme) for part in self._all)
+
+    def _known_overlap(self) -> tuple[list[np.ndarray | None], int]:
+        """For each table which rows to take (None: all of them), packed; and how many facts there are."""
+        sizes = self._sizes()
+        if self._overlap is None or self._overlap[0] != sizes:
+            masks, total = _find_overlap(self._all, sizes)
+            self._overlap = sizes, masks, total
+        return self._overlap[1], self._overlap[2]
+
+
+def _unpacked(mask: np.ndarray, start: int, count: int) -> np.ndarray:
+    """Bits [start, start + count) of a packed mask."""
+    bits = np.unpackbits(mask[start // 8 : (start + count + 7) // 8])
+    return bits[start % 8 : start % 8 + count].astype(np.bool_)
+
+
+def _find_overlap(parts: Sequence[Part], sizes: Sequence[int]) -> tuple[list[np.ndarray | None], int]:
+    """Which rows of the tables no part before them has, and how many facts all have together."""
+    masks: list[np.ndarray | None] = [None] * len(parts)
+    total = 0
+    tables = [
+        part for part, size in zip(parts, sizes, strict=True) if isinstance(part.scheme, Table) and size
+    ]
+    rows_in_tables = sum(len(part.scheme) for part in tables)
+    seen = None
+    for number, part in enumerate(parts):
+        if not sizes[number]:
+            continue
+        before = [other for other in parts[:number] if len(other.scheme)]
+        if not isinstance(part.scheme, Table):
+            total += sizes[number] - _shared(part, before)
+            continue
+        columns = part.outward(part.scheme.columns())
+        taken = np.ones(sizes[number], np.bool_)
+        for other in before:
+            if not isinstance(other.scheme, Table):
+                taken &= ~other.scheme.contains(other.inward(columns), sizes[number])
+        if len(tables) > 1:
+            rows = CPU.rows(len(columns), sizes[number])
+            rows.append(columns, sizes[number])
+            if seen is None:
+                seen = CPU.keyset(len(columns), _common_bounds(tables), rows_in_tables)
+            taken &= np.asarray(seen.insert(rows, 0, sizes[number]))
+        if not taken.all():
+            masks[number] = np.packbits(taken)
+        total += int(np.count_nonzero(taken))
+    return masks, total
+
+
+def _common_bounds(parts: Sequence[Part]) -> list[tuple[int, int]]:
+    found = [(0, 0)] * parts[0].scheme.arity
+    for part in parts:
+        for place, bounds in zip(part.permutation, part.scheme.bounds, strict=True):
+            found[place] = cover(found[place], bounds)
+    return found
+
+
+def _shared(part: Part, before: Sequence[Part]) -> int:
+    """How many facts of a compact part others have as well; enumerated only if there is no other way."""
+    scheme = part.scheme
+    if len(before) == 1 and before[0].scheme is scheme and isinstance(scheme, Closure | Equivalence):
+        return scheme.count(Domain.ALL) if isinstance(scheme, Equivalence) else scheme.mutual_pairs
+    if not before:
+        return 0
+    shared = 0
+    for batch in scheme.scan():
+        columns = part.outward(batch)
+        found = np.zeros(len(batch[0]), np.bool_)
+        for other in before:
+            found |= other.scheme.contains(other.inward(columns), len(found))
+        shared += int(np.count_nonzero(found))
+    return shared
