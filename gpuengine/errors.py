@@ -77,6 +77,10 @@ class DataError(GpuEngineError):
     """Bad data: names the file (or object), the row, the column and the value."""
 
 
+class SchemeError(GpuEngineError):
+    """A storage scheme was asked for that a relation can't have."""
+
+
 class EvaluationError(GpuEngineError):
     """Evaluation can't go on (overflow of the term dictionary, division by zero, ...)."""
 

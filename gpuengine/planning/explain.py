@@ -38,6 +38,8 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     width = max((len(_signature(r)) for r in explanation.relations), default=0)
     for relation in explanation.relations:
         yield f"  {_signature(relation):{width}}  {_origin(relation)}"
+        if relation.scheme != "table" or relation.why:
+            yield f"  {'':{width}}  stored as {relation.scheme}: {relation.why}"
     for stratum in explanation.strata:
         yield ""
         yield from _stratum(stratum, explanation.program)
@@ -99,6 +101,8 @@ def _stratum(stratum: StratumView, program: str) -> Iterator[str]:
     yield f"Stratum {stratum.number}: {', '.join(stratum.relations)}  ({kind})"
     for rule in stratum.rules:
         yield f"  {place(rule.where, program)}: {rule.text}"
+        if rule.implied_by:
+            yield f"    {_implied(rule.implied_by)}"
         for variant in rule.variants:
             yield f"    {_when(variant)}: {variant.reason}"
             yield from _steps(variant.steps, "      ")
@@ -108,6 +112,11 @@ def _stratum(stratum: StratumView, program: str) -> Iterator[str]:
             yield f"      {costs} if the sizes are as estimated"
     if stratum.indexes:
         yield f"  indexes: {'; '.join(stratum.indexes)}"
+
+
+def _implied(scheme: str) -> str:
+    chosen, undecided, _ = scheme.partition(" or table")
+    return f"not evaluated{' if it becomes a ' + chosen if undecided else ''}: the {chosen} implies it"
 
 
 def _when(variant: VariantView) -> str:
@@ -129,7 +138,8 @@ def _steps(steps: tuple[StepView, ...], indent: str) -> Iterator[str]:
 def _what(step: StepView) -> str:
     domain = {"new": " [new]", "old": " [old]"}.get(step.domain, "")
     by = f"  by ({', '.join(step.columns)})" if step.access in ("probe", "exists") and step.columns else ""
-    return f"{step.literal}{domain}{by}"
+    scheme = f"  ({step.scheme}{': lists all its facts' if step.enumerates else ''})" if step.scheme else ""
+    return f"{step.literal}{domain}{by}{scheme}"
 
 
 def _rounded(number: float) -> str:

@@ -9,7 +9,10 @@ from typing import Protocol
 from gpuengine.language.program import Aggregate, Atom, Constant, Literal, Negation, Program, Rule, Variable
 from gpuengine.planning.order import Statistics, order_body
 from gpuengine.planning.plan import Access, BodyPlan, Plan, Step, Stratum, Variant, describe
+from gpuengine.planning.scheme_views import SchemeView, view_schemes
+from gpuengine.planning.sharing import Alias
 from gpuengine.planning.split import find_split
+from gpuengine.schemes.table import Table
 
 ASSUMED_INPUT = 100_000.0
 ASSUMED_DERIVED = 1_000_000.0
@@ -63,7 +66,8 @@ class StepView:
 
     `columns` are the bound ones, by name; `estimate` the bindings expected after it; `rivals` the
     atoms that compete to bind the same variable (the one with fewest matches is read for each binding);
-    `inner` the steps of an aggregate's body.
+    `inner` the steps of an aggregate's body. `scheme` is how the relation is stored, "" for a table;
+    `enumerates` says that all facts of a compact one are listed.
     """
 
     literal: str
@@ -74,6 +78,8 @@ class StepView:
     estimate: float
     rivals: tuple[str, ...]
     inner: tuple[StepView, ...]
+    scheme: str = ""
+    enumerates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +105,14 @@ class SplitView:
 
 @dataclass(frozen=True, slots=True)
 class RuleView:
+    """`implied_by` is the scheme that makes evaluating the rule needless, "" if none does."""
+
     text: str
     where: str
     head: str
     variants: tuple[VariantView, ...]
     split: SplitView | None
+    implied_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +137,7 @@ class StratumView:
 class RelationView:
     """`origin` is input, program (its facts stand there), derived or empty.
 
-    `facts` is counted if `known`, else assumed.
+    `facts` is counted if `known`, else assumed. `scheme` is how it is stored and `why` the reason.
     """
 
     name: str
@@ -137,6 +146,8 @@ class RelationView:
     facts: float
     known: bool
     outputs: tuple[str, ...]
+    scheme: str = "table"
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +168,24 @@ class Explanation:
     dropped: tuple[DroppedView, ...]
 
 
-def explain_plan(name: str, plan: Plan, loaded: Mapping[str, Facts] | None = None) -> Explanation:
+def explain_plan(
+    name: str,
+    plan: Plan,
+    loaded: Mapping[str, Table] | None = None,
+    aliases: Mapping[str, Alias] | None = None,
+) -> Explanation:
     """Order every delta variant by the statistics at hand, and describe the result."""
     statistics = PlanStatistics(plan.program, loaded)
-    strata = tuple(_stratum(stratum, plan.program, statistics) for stratum in plan.strata)
+    schemes = view_schemes(plan, aliases or {}, loaded)
+    strata = tuple(_stratum(stratum, plan.program, statistics, schemes) for stratum in plan.strata)
     read = {dependency.relation for stratum in strata for dependency in stratum.reads}
     live = read | {name for stratum in strata for name in stratum.relations}
     live |= {rule.head.relation for rule in plan.facts}
     live |= {d.relation for d in plan.program.directives if d.kind in ("output", "printsize")}
-    relations = tuple(_relation(r, plan.program, statistics) for r in plan.program.relations if r in live)
+    live |= set(aliases or {})
+    relations = tuple(
+        _relation(r, plan.program, statistics, schemes) for r in plan.program.relations if r in live
+    )
     dropped = tuple(
         DroppedView(_one_line(rule.text), str(rule.span), f"no output depends on {rule.head.relation}")
         for rule in plan.dropped
@@ -173,10 +193,13 @@ def explain_plan(name: str, plan: Plan, loaded: Mapping[str, Facts] | None = Non
     return Explanation(name, "assumed" if loaded is None else "loaded", relations, strata, dropped)
 
 
-def _relation(name: str, program: Program, statistics: PlanStatistics) -> RelationView:
+def _relation(
+    name: str, program: Program, statistics: PlanStatistics, schemes: Mapping[str, SchemeView]
+) -> RelationView:
     heads = [rule for rule in program.rules if rule.head.relation == name]
     kinds = [d.kind for d in program.directives if d.relation == name]
-    if any(rule.body for rule in heads):
+    stored = schemes.get(name, SchemeView("table", ""))
+    if any(rule.body for rule in heads) or stored.scheme.startswith("alias"):
         origin = "derived"
     elif "input" in kinds:
         origin = "input"
@@ -184,15 +207,28 @@ def _relation(name: str, program: Program, statistics: PlanStatistics) -> Relati
         origin = "program" if heads else "empty"
     columns = tuple(attribute.name for attribute in program.relations[name].attributes)
     outputs = tuple(dict.fromkeys(kind for kind in kinds if kind != "input"))
-    return RelationView(name, columns, origin, statistics.count(name), statistics.known(name), outputs)
+    return RelationView(
+        name,
+        columns,
+        origin,
+        statistics.count(name),
+        statistics.known(name),
+        outputs,
+        stored.scheme,
+        stored.why,
+    )
 
 
-def _stratum(stratum: Stratum, program: Program, statistics: Statistics) -> StratumView:
+def _stratum(
+    stratum: Stratum, program: Program, statistics: Statistics, schemes: Mapping[str, SchemeView]
+) -> StratumView:
     variants: dict[int, list[VariantView]] = {}
     rules: dict[int, Rule] = {}
     for variant in (*stratum.once, *stratum.recursive):
         rules[id(variant.rule)] = variant.rule
-        variants.setdefault(id(variant.rule), []).append(_variant(variant, program, statistics))
+        variants.setdefault(id(variant.rule), [])
+        if not _is_implied(variant.rule, schemes):
+            variants[id(variant.rule)].append(_variant(variant, program, statistics, schemes))
     recursive = {id(variant.rule) for variant in stratum.recursive}
     views = tuple(
         RuleView(
@@ -200,7 +236,10 @@ def _stratum(stratum: Stratum, program: Program, statistics: Statistics) -> Stra
             str(rule.span),
             rule.head.relation,
             tuple(variants[key]),
-            _split(rule, stratum, program, statistics) if key in recursive else None,
+            _split(rule, stratum, program, statistics)
+            if key in recursive and not _is_implied(rule, schemes)
+            else None,
+            _implied(rule, schemes),
         )
         for key, rule in rules.items()
     )
@@ -209,6 +248,17 @@ def _stratum(stratum: Stratum, program: Program, statistics: Statistics) -> Stra
     return StratumView(
         stratum.number + 1, stratum.relations, stratum.is_recursive, views, tuple(reads), tuple(indexes)
     )
+
+
+def _implied(rule: Rule, schemes: Mapping[str, SchemeView]) -> str:
+    """The scheme of the head if it implies the rule, or may."""
+    view = schemes.get(rule.head.relation)
+    return view.scheme if view is not None and rule in view.handled else ""
+
+
+def _is_implied(rule: Rule, schemes: Mapping[str, SchemeView]) -> bool:
+    """Will the rule certainly not be evaluated?"""
+    return bool(_implied(rule, schemes)) and schemes[rule.head.relation].is_decided
 
 
 def _split(rule: Rule, stratum: Stratum, program: Program, statistics: Statistics) -> SplitView | None:
@@ -229,15 +279,19 @@ def _dependencies(body: Sequence[Literal], inside: str | None = None) -> Iterato
             yield from _dependencies(literal.body, "aggregates")
 
 
-def _variant(variant: Variant, program: Program, statistics: Statistics) -> VariantView:
+def _variant(
+    variant: Variant, program: Program, statistics: Statistics, schemes: Mapping[str, SchemeView]
+) -> VariantView:
     body = variant.rule.body
-    plan = order_body(body, statistics, driver=variant.delta)
+    read = body[variant.delta] if variant.delta is not None else None
+    compact = isinstance(read, Atom) and read.relation in schemes and schemes[read.relation].is_compact
+    plan = order_body(body, statistics, driver=None if compact else variant.delta)
     domains = dict.fromkeys(variant.old, "old")
     if variant.delta is not None:
         domains[variant.delta] = "new"
     delta = body[variant.delta] if variant.delta is not None else None
     indexes: list[str] = []
-    steps = _steps(body, plan, domains, program, statistics, indexes)
+    steps = _steps(body, plan, domains, program, statistics, indexes, schemes)
     return VariantView(
         delta.relation if isinstance(delta, Atom) else None,
         steps,
@@ -254,6 +308,7 @@ def _steps(
     program: Program,
     statistics: Statistics,
     indexes: list[str],
+    schemes: Mapping[str, SchemeView],
 ) -> tuple[StepView, ...]:
     """Describe the steps in their order; the indexes they need are added to `indexes`."""
     views = []
@@ -264,10 +319,15 @@ def _steps(
         columns: tuple[str, ...] = ()
         if isinstance(literal, Aggregate):
             own = order_body(literal.body, statistics, given=frozenset(literal.outer))
-            inner = _steps(literal.body, own, {}, program, statistics, indexes)
+            inner = _steps(literal.body, own, {}, program, statistics, indexes, schemes)
         if isinstance(atom, Atom):
             columns = _names(program, atom.relation, step.bound_columns)
-            if step.access in (Access.PROBE, Access.EXISTS) and columns:
+            stored = schemes.get(atom.relation)
+            if (
+                step.access in (Access.PROBE, Access.EXISTS)
+                and columns
+                and (stored is None or not stored.is_compact)
+            ):
                 indexes.append(f"{atom.relation} by ({', '.join(columns)})")
         rivals = []
         for position in step.alternatives:
@@ -286,9 +346,20 @@ def _steps(
                 step.estimate,
                 tuple(rivals),
                 inner,
+                *_stored(atom, step, schemes),
             )
         )
     return tuple(views)
+
+
+def _stored(atom: Literal, step: Step, schemes: Mapping[str, SchemeView]) -> tuple[str, bool]:
+    """How a step's relation is stored, if not in a table, and whether the step lists all of it."""
+    view = schemes.get(atom.relation) if isinstance(atom, Atom) else None
+    if view is None or not view.is_compact:
+        return "", False
+    assert isinstance(atom, Atom)
+    several = sum(isinstance(arg, Variable) for arg in atom.args) > 1
+    return view.scheme, several and step.access in (Access.DRIVE, Access.SCAN)
 
 
 def _rival_columns(rival: Atom, atom: Literal) -> tuple[int, ...]:

@@ -63,9 +63,9 @@ def blank_single_variables(program: Program) -> Program:
 
 
 def _blank_rule(rule: Rule) -> Rule:
-    counts = Counter(_occurrences(rule.head))
+    counts = Counter(occurrences(rule.head))
     for literal in rule.body:
-        counts.update(_occurrences(literal))
+        counts.update(occurrences(literal))
     single = {variable for variable, count in counts.items() if count == 1}
     if not single:
         return rule
@@ -77,11 +77,12 @@ def _blank_atom(atom: Atom, single: set[Variable]) -> Atom:
     return replace(atom, args=tuple(Wildcard() if arg in single else arg for arg in atom.args))
 
 
-def _occurrences(literal: Literal) -> Iterator[Variable]:
+def occurrences(literal: Literal) -> Iterator[Variable]:
+    """Every variable as often as it stands in a literal; of an aggregate those that it shares."""
     if isinstance(literal, Atom):
         yield from (arg for arg in literal.args if isinstance(arg, Variable))
     elif isinstance(literal, Negation):
-        yield from _occurrences(literal.atom)
+        yield from occurrences(literal.atom)
     elif isinstance(literal, Comparison):
         yield from _term_occurrences(literal.left)
         yield from _term_occurrences(literal.right)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from gpuengine.language.program import Aggregate, Atom, Comparison, Literal, Negation, Program, Rule, Variable
+
+if TYPE_CHECKING:
+    from gpuengine.planning.schemes import SchemePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +44,16 @@ class Stratum:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`facts` are the program's own facts; `dropped` the rules that nothing wanted depends on."""
+    """`facts` are the program's own facts; `dropped` the rules that nothing wanted depends on.
+
+    `schemes` say for each relation what it may be stored as; one that is not there is a table.
+    """
 
     program: Program
     strata: tuple[Stratum, ...]
     facts: tuple[Rule, ...]
     dropped: tuple[Rule, ...]
+    schemes: Mapping[str, SchemePlan] = field(default_factory=dict)
 
 
 class Access(Enum):

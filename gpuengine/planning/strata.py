@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from gpuengine.language.program import Aggregate, Atom, Literal, Negation, Program, Rule
 from gpuengine.planning.plan import Plan, Stratum, Variant
+
+if TYPE_CHECKING:
+    from gpuengine.planning.schemes import SchemePlan
 
 
 def body_relations(body: Iterable[Literal]) -> set[str]:
@@ -21,7 +25,11 @@ def body_relations(body: Iterable[Literal]) -> set[str]:
     return found
 
 
-def make_plan(program: Program, wanted: Iterable[str] | None = None) -> Plan:
+def make_plan(
+    program: Program,
+    wanted: Iterable[str] | None = None,
+    schemes: Mapping[str, SchemePlan] | None = None,
+) -> Plan:
     """Strata bottom-up, each rule once, without rules that no `wanted` relation needs (None wants all)."""
     needs: dict[str, set[str]] = {name: set() for name in program.relations}
     for rule in program.rules:
@@ -38,7 +46,7 @@ def make_plan(program: Program, wanted: Iterable[str] | None = None) -> Plan:
         own = [rule for name in component for rule in by_head.get(name, ())]
         if own:
             strata.append(_stratum(len(strata), component, own))
-    return Plan(program, tuple(strata), facts, dropped)
+    return Plan(program, tuple(strata), facts, dropped, schemes or {})
 
 
 def member_positions(rule: Rule, members: Collection[str]) -> list[int]:
