@@ -27,13 +27,17 @@ from gpuengine.kernels.cpu import evaluation_kernels
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.jit import load_in_background
 from gpuengine.language import parse_program, parse_query
-from gpuengine.language.program import Attribute, Constant, Program, Relation, Rule, Variable
+from gpuengine.language.program import Atom, Attribute, Constant, Program, Relation, Rule, Variable
 from gpuengine.planning.order import order_body
 from gpuengine.planning.passes import rewrite
 from gpuengine.planning.plan import Plan
+from gpuengine.planning.schemes import plan_schemes, read_overrides, tables_only
+from gpuengine.planning.sharing import Alias, resolve, share_equal_relations
 from gpuengine.planning.strata import body_relations, make_plan
 from gpuengine.relation import RelationView
+from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
+from gpuengine.schemes.union import Part, Union
 from gpuengine.terms.dictionary import Dictionary
 
 Watcher = Callable[[Progress], None]
@@ -48,6 +52,16 @@ class Skipped:
     first_errors: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """How a relation is stored: scheme, why that one, how many facts it has, and bytes of memory."""
+
+    scheme: str
+    why: str
+    facts: int
+    nbytes: int
+
+
 class Engine:
     """Holds a checked program, the facts loaded into it, and what follows from them.
 
@@ -55,6 +69,10 @@ class Engine:
     facts; `materialise` computes every consequence; ``engine[name]`` reads a relation. Loading
     after materialising is allowed: the results stay as they were until the next `materialise`.
     A failed or interrupted operation leaves the engine as it was before.
+
+    `schemes` say how relations are stored, as ``{"path": "closure"}``: ``table``, ``closure``,
+    ``equivalence``, ``union`` or ``auto`` (the default), by the shape of their rules and the facts; ``*`` is
+    all relations. `modules` off evaluates transitivity on tables rule by rule.
 
     `backend` says where rules run: ``"cpu"``; ``"cuda"``, on a GPU (number `device`, using up to
     `device_memory` of it); or ``"auto"``, on a GPU if there is one and the data is large enough. A `Backend`
@@ -71,6 +89,8 @@ class Engine:
         device: int = 0,
         device_memory: str | int | None = None,
         thresholds: Thresholds | None = None,
+        schemes: Mapping[str, str] | None = None,
+        modules: bool = True,
         include_dirs: Sequence[os.PathLike[str]] = (),
         macros: Mapping[str, str] | None = None,
     ) -> None:
@@ -82,7 +102,13 @@ class Engine:
         self.memory = parse_size(memory) if memory is not None else None
         source = _as_source(program)
         self.source = parse_program(source, include_dirs=[Path(d) for d in include_dirs], macros=macros)
-        self.program: Program = rewrite(self.source)
+        rewritten = rewrite(self.source)
+        overrides = read_overrides(rewritten, schemes)
+        self.program: Program
+        self.aliases: Mapping[str, Alias]
+        self.program, self.aliases = share_equal_relations(rewritten, tables_only(rewritten, overrides))
+        self._schemes = plan_schemes(self.program, overrides, self.aliases)
+        self._modules = modules
         self.dictionary = Dictionary(self.program)
         self.progress: Progress | None = None
         self.skipped: dict[str, Skipped] = {}
@@ -156,7 +182,8 @@ class Engine:
 
     def plan(self, wanted: Iterable[str] | None = None) -> Plan:
         """Strata and delta variants; with `wanted`, only what those relations depend on."""
-        return make_plan(self.program, wanted)
+        stored = None if wanted is None else [self._stored(name) for name in wanted]
+        return make_plan(self.program, stored, self._schemes)
 
     def materialise(self, *, wanted: Iterable[str] | None = None, watch: Watcher | None = None) -> Engine:
         """Compute all consequences of the loaded facts; returns the engine.
@@ -169,17 +196,23 @@ class Engine:
         derived = {name for stratum in plan.strata for name in stratum.relations}
         database = Database(self.program, self.dictionary)
         for name, facts in self._facts.items():
-            if name in derived:
+            if name in self.aliases:
+                continue
+            if name in derived or self._has_alias_facts(name):
                 facts.backend.bind_thread()
                 database.tables[name].insert(facts.columns(), len(facts))
             else:
                 database.tables[name] = facts
+        for name, alias in self.aliases.items():
+            table = database.tables[alias.of]
+            table.insert([self._facts[name].column(j) for j in alias.permutation], len(self._facts[name]))
+            database.tables[name] = self._alias_view(name, table)
         progress = Progress()
         earlier = self._result.tables if self._result is not None else {}
         placement = Placement(
             self.accelerator,
             always=self._always_accelerate,
-            idle=lambda: (*database.all_tables(), *earlier.values()),
+            idle=lambda: (*database.all_tables(), *(t for t in earlier.values() if isinstance(t, Table))),
         )
         fixpoint = Fixpoint(
             plan,
@@ -189,18 +222,48 @@ class Engine:
             progress=progress,
             limits=_size_limits(self.program),
             placement=placement,
+            modules=self._modules,
         )
         _run_interruptibly(fixpoint, watch)
+        for name, alias in self.aliases.items():
+            database.tables[name] = self._alias_view(name, database.tables[alias.of])
         self._result = database
         self._left_out = frozenset(rule.head.relation for rule in plan.dropped if rule.body)
         self.progress = progress
         return self
 
+    def _stored(self, relation: str) -> str:
+        """The relation that holds the facts of another."""
+        return self.aliases[relation].of if relation in self.aliases else relation
+
+    def _has_alias_facts(self, name: str) -> bool:
+        return any(alias.of == name and len(self._facts[other]) for other, alias in self.aliases.items())
+
+    def _alias_view(self, name: str, scheme: Scheme) -> Scheme:
+        """A relation that is another one with its columns permuted."""
+        return Union(name, [Part(scheme, self.aliases[name].permutation)], Table(name, scheme.arity, CPU))
+
+    @property
+    def storage(self) -> Mapping[str, Storage]:
+        """How each relation of the last materialisation is stored, why, and in how many bytes."""
+        result = {}
+        schemes = self.progress.schemes if self.progress is not None else {}
+        for name, scheme in self._tables().items():
+            if name in self.aliases:
+                why = f"it holds the facts of {self.aliases[name].of}, and is stored there"
+                result[name] = Storage("alias", why, len(scheme), 0)
+            elif name in self.program.relations:
+                choice = schemes.get(name)
+                why = choice.why if choice is not None else ""
+                result[name] = Storage(scheme.kind, why, len(scheme), scheme.nbytes)
+        return result
+
     def __getitem__(self, relation: str) -> RelationView:
         """The facts of a relation: of the last materialisation, or as loaded if it has no rules."""
         declared = self._relation(relation)
         self._require({relation})
-        return RelationView(relation, declared.attributes, self._tables()[relation], self.dictionary)
+        scheme = self._tables()[relation]
+        return RelationView(relation, declared.attributes, scheme, self.dictionary, Budget(self.memory))
 
     def query(self, text: str) -> RelationView:
         """The answers of a conjunctive query such as ``path(1, x), !edge(1, x)`` over the materialisation.
@@ -208,16 +271,20 @@ class Engine:
         One column for each named variable, in order of first appearance; distinct rows. A query
         without variables has one row of no columns if it holds, none if not.
         """
-        rule = parse_query(text, self.program)
+        rule = resolve(parse_query(text, self.program), self.aliases)
         self._require(body_relations(rule.body))
         tables = self._tables()
-        read = [tables[name] for name in body_relations(rule.body)]
+        attributes = [Attribute(arg.name, arg.type) for arg in rule.head.args if isinstance(arg, Variable)]
+        whole = _whole_relation(rule, tables)
+        if whole is not None:
+            return RelationView("?", attributes, whole, self.dictionary, Budget(self.memory))
+        schemes = [tables[name] for name in body_relations(rule.body)]
+        read = [table for table in schemes if isinstance(table, Table)]
         with device_failures(lambda: f"answering: {text}", lambda: read):
             answers = self._answer(rule, tables, read)
-        attributes = [Attribute(arg.name, arg.type) for arg in rule.head.args if isinstance(arg, Variable)]
-        return RelationView("?", attributes, answers, self.dictionary)
+        return RelationView("?", attributes, answers, self.dictionary, Budget(self.memory))
 
-    def _answer(self, rule: Rule, tables: Mapping[str, Table], read: Sequence[Table]) -> Table:
+    def _answer(self, rule: Rule, tables: Mapping[str, Scheme], read: Sequence[Table]) -> Table:
         """Run a query's rule where the tables that it reads are; on the host if they are not in one place."""
         database = Database(self.program, self.dictionary)
         database.tables.update(tables)
@@ -225,13 +292,14 @@ class Engine:
             table.backend.bind_thread()
         if len({table.backend for table in read}) > 1:
             _move_to_host(read)
+        budget = Budget(self.memory)
         try:
-            return _evaluate(rule, database)
+            return _evaluate(rule, database, budget)
         except DeviceMemoryError:
             _move_to_host(read)
-            return _evaluate(rule, database)
+            return _evaluate(rule, database, budget)
 
-    def _tables(self) -> Mapping[str, Table]:
+    def _tables(self) -> Mapping[str, Scheme]:
         if self._result is not None:
             return self._result.tables
         if any(rule.body for rule in self.program.rules):
@@ -239,7 +307,7 @@ class Engine:
         return self._facts
 
     def _require(self, relations: set[str]) -> None:
-        missing = sorted(relations & self._left_out)
+        missing = sorted(name for name in relations if self._stored(name) in self._left_out)
         if missing:
             raise GpuEngineError(
                 f"{missing[0]} was left out of the last materialisation: it was not among `wanted`\n"
@@ -300,14 +368,35 @@ def _as_source(program: str | os.PathLike[str]) -> str | Path:
     return program
 
 
-def _evaluate(rule: Rule, database: Database) -> Table:
+def _whole_relation(rule: Rule, tables: Mapping[str, Scheme]) -> Scheme | None:
+    """The relation that a query asks for as a whole, its columns as in the query, if it is no table.
+
+    It is read where it is, a batch at a time, instead of being listed first.
+    """
+    atom = rule.body[0]
+    if len(rule.body) != 1 or not isinstance(atom, Atom):
+        return None
+    scheme = tables[atom.relation]
+    is_free = all(isinstance(arg, Variable) for arg in atom.args) and len(set(atom.args)) == len(atom.args)
+    if isinstance(scheme, Table) or not is_free:
+        return None
+    permutation = tuple(rule.head.args.index(arg) for arg in atom.args)
+    return Union("?", [Part(scheme, permutation)], Table("?", scheme.arity, CPU))
+
+
+def _evaluate(rule: Rule, database: Database, budget: Budget) -> Table:
     """The distinct answers of a rule's body: a column for each variable of its head."""
     variables = tuple(arg for arg in rule.head.args if isinstance(arg, Variable))
     plan = order_body(rule.body, database)
     body = compile_body(rule.body, plan, database, sink=variables, stop=np.zeros(1, np.int64))
     stage = body.stages[0]
     span = (0, stage.input.count) if stage.input is not None else (0, stage.pipeline.driver.rows.count)
-    chunks = list(body.collect(*span))
+    chunks = []
+    rows = 0
+    for chunk in body.collect(*span):
+        chunks.append(chunk)
+        rows += chunk.rows
+        budget.check_answers(rows, len(variables))
     columns = [np.concatenate([c.columns[v] for c in chunks]) for v in variables] if chunks else []
     answers = Table("?", len(variables), CPU)
     answers.insert(columns, sum(chunk.rows for chunk in chunks))

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuengine.evaluation.budget import Budget
 from gpuengine.evaluation.failures import device_failures
+from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Attribute
+from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
 from gpuengine.terms.dictionary import Dictionary
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from gpuengine.exchange.outgoing import OutgoingFacts
 
 BATCH_ROWS = 1 << 20
+_LISTED_BYTES = 8
+"""What a value takes in an Arrow column, about."""
 
 
 class RelationView:
@@ -33,13 +38,19 @@ class RelationView:
     """
 
     def __init__(
-        self, name: str, attributes: Sequence[Attribute], table: Table, dictionary: Dictionary
+        self,
+        name: str,
+        attributes: Sequence[Attribute],
+        scheme: Scheme,
+        dictionary: Dictionary,
+        budget: Budget | None = None,
     ) -> None:
         self.name = name
         self.attributes = tuple(attributes)
-        self._table = table
+        self._scheme = scheme
         self._dictionary = dictionary
-        self._count = len(table)
+        self._budget = budget
+        self._count = len(scheme)
 
     @property
     def columns(self) -> list[str]:
@@ -71,13 +82,15 @@ class RelationView:
                 return False
             columns.append(ids)
         with self._reading():
-            return self._table.holds_all(columns, 1)
+            return bool(self._scheme.contains(columns, 1)[0])
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
         """For whatever reads facts that may be on a device."""
-        self._table.backend.bind_thread()
-        with device_failures(lambda: f"reading {self.name}", lambda: [self._table]):
+        tables = [self._scheme] if isinstance(self._scheme, Table) else []
+        for table in tables:
+            table.backend.bind_thread()
+        with device_failures(lambda: f"reading {self.name}", lambda: tables):
             yield
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
@@ -92,12 +105,9 @@ class RelationView:
                 yield pa.RecordBatch.from_struct_array(empty)
             return
         schema = arrow_schema(self.attributes)
-        for start in range(0, self._count, rows):
-            end = min(start + rows, self._count)
-            with self._reading():
-                columns = self._table.columns()  # for each batch: the table may have moved since the last
+        for columns in self._columns(rows):
             arrays = [
-                self._dictionary.to_arrow(attribute.type, column[start:end])
+                self._dictionary.to_arrow(attribute.type, column)
                 for attribute, column in zip(self.attributes, columns, strict=True)
             ]
             # A cast imports pyarrow.compute, which takes longer than many programs.
@@ -107,16 +117,35 @@ class RelationView:
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
+    def _columns(self, rows: int) -> Iterator[list[np.ndarray]]:
+        """The facts as columns of ids, at most `rows` at a time."""
+        if not isinstance(self._scheme, Table):
+            yield from self._scheme.scan(room=rows)
+            return
+        for start in range(0, self._count, rows):
+            with self._reading():
+                columns = self._scheme.columns()  # for each batch: the table may have moved since the last
+            yield [column[start : min(start + rows, self._count)] for column in columns]
+
     def to_arrow(self) -> pa.Table:
-        """All facts as an Arrow table."""
+        """All facts as an Arrow table.
+
+        Raises `MemoryBudgetError` if the relation is kept compactly and its facts, listed, exceed the budget.
+        """
         import pyarrow as pa
 
         from gpuengine.io import arrow_schema
 
+        self._check_listing()
         batches = list(self.batches())
         if not self.attributes:
             return pa.Table.from_batches(batches) if batches else pa.table({})
         return pa.Table.from_batches(batches, schema=arrow_schema(self.attributes))
+
+    def _check_listing(self) -> None:
+        """Foresee that facts which are not stored one by one do not fit when they are."""
+        if self._budget is not None and not isinstance(self._scheme, Table):
+            self._budget.check_listing(self.name, self._count, _LISTED_BYTES * len(self.attributes))
 
     def to_pandas(self) -> pandas.DataFrame:
         """All facts as a pandas DataFrame."""
@@ -199,7 +228,17 @@ class RelationView:
     def _outgoing(self) -> OutgoingFacts:
         from gpuengine.exchange.outgoing import OutgoingFacts
 
-        return OutgoingFacts(self.name, self.attributes, self._table, self._count, self._dictionary)
+        table = self._scheme if isinstance(self._scheme, Table) else self._as_table()
+        return OutgoingFacts(self.name, self.attributes, table, self._count, self._dictionary)
+
+    def _as_table(self) -> Table:
+        """The facts of another scheme, enumerated."""
+        self._check_listing()
+        table = Table(self.name, len(self.attributes), CPU)
+        batches = list(self._columns(BATCH_ROWS))
+        columns = [np.concatenate([batch[j] for batch in batches]) for j in range(len(self.attributes))]
+        table.rows.append(columns, self._count)
+        return table
 
     def _batch(self) -> pa.RecordBatch:
         """All facts as one record batch on the host."""

@@ -84,6 +84,7 @@ def _add_plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "are loaded and the estimates come from them; without, default sizes are assumed.",
     )
     _add_program(plan, facts_default=None)
+    _add_schemes(plan)
     form = plan.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="the plan as one JSON object")
     form.add_argument("--svg", metavar="FILE", help="draw the plan; - is standard output")
@@ -197,6 +198,24 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="memory budget, as 8GB or 512MB (default: 80%% of what is free)",
     )
+    _add_schemes(parser)
+    parser.add_argument(
+        "--no-modules",
+        action="store_true",
+        help="evaluate transitive and symmetric rules of tables rule by rule, for comparison",
+    )
+
+
+def _add_schemes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--scheme",
+        type=_scheme,
+        action="append",
+        default=[],
+        metavar="RELATION=SCHEME",
+        help="how to store a relation: table, closure, equivalence, union or auto (the default); * is every "
+        "relation; can be given several times",
+    )
 
 
 def _output_directory(text: str) -> Path | None:
@@ -229,6 +248,13 @@ def _macros(text: str) -> dict[str, str]:
             raise argparse.ArgumentTypeError(f"{part!r} is not NAME=VALUE")
         macros[name] = value if equals else "1"
     return macros
+
+
+def _scheme(text: str) -> tuple[str, str]:
+    relation, equals, scheme = text.partition("=")
+    if not (equals and relation and scheme):
+        raise argparse.ArgumentTypeError(f"{text!r} is not RELATION=SCHEME, such as path=closure")
+    return relation, scheme
 
 
 def _memory(text: str) -> str:

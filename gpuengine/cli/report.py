@@ -12,7 +12,7 @@ from gpuengine.cli.clock import Clock, peak_rss
 from gpuengine.cli.live import count, size
 
 if TYPE_CHECKING:
-    from gpuengine.engine import Engine
+    from gpuengine.engine import Engine, Storage
     from gpuengine.evaluation.progress import RuleStatistics, StratumStatistics
 
 _PLAIN_WIDTH = 140
@@ -56,12 +56,14 @@ class DeviceReport:
 class Report:
     """The numbers of one run; `seconds` has a key for each phase and ``total``.
 
+    `storage` says how each relation is stored;
     `strata` say where each ran; `device` is None if there was no accelerator, or none was wanted;
     `device_problem` is why one that was wanted could not be used.
     """
 
     program: str
     relations: Mapping[str, int]
+    storage: Mapping[str, Storage]
     skipped_rows: Mapping[str, int]
     seconds: Mapping[str, float]
     rounds: int
@@ -87,6 +89,7 @@ class Report:
         return cls(
             str(program),
             sizes,
+            {name: stored for name, stored in engine.storage.items() if name in sizes},
             skipped,
             {**clock.seconds, "total": clock.total},
             progress.rounds,
@@ -138,10 +141,12 @@ def print_tables(report: Report) -> None:
 
 
 def _relations_table(report: Report) -> Any:
-    table = _table("relation", "facts")
+    table = _table("relation", "facts", "stored as", "memory")
     for name, rows in report.relations.items():
         skipped = report.skipped_rows.get(name)
-        table.add_row(name, f"{rows:,}" + (f" ({skipped:,} bad rows skipped)" if skipped else ""))
+        stored = report.storage[name]
+        facts = f"{rows:,}" + (f" ({skipped:,} bad rows skipped)" if skipped else "")
+        table.add_row(name, facts, stored.scheme, size(stored.nbytes))
     return table
 
 

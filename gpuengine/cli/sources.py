@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuengine.cli.live import LiveLine, count, size
-from gpuengine.errors import GpuEngineError
+from gpuengine.errors import GpuEngineError, SchemeError
 from gpuengine.io import find_facts
 
 if TYPE_CHECKING:
@@ -39,9 +39,20 @@ def open_engine(arguments: argparse.Namespace) -> Engine:
         backend=getattr(arguments, "backend", "cpu"),
         device=getattr(arguments, "device", 0),
         device_memory=getattr(arguments, "device_memory", None),
+        schemes=_schemes(arguments.scheme),
+        modules=not getattr(arguments, "no_modules", False),
         include_dirs=arguments.include_dir,
         macros={name: value for group in arguments.macro for name, value in group.items()},
     )
+
+
+def _schemes(given: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The schemes asked for, by relation; raises if two contradict each other."""
+    schemes: dict[str, str] = {}
+    for relation, scheme in given:
+        if schemes.setdefault(relation, scheme) != scheme:
+            raise SchemeError(f"--scheme asks for {relation}={schemes[relation]} and for {relation}={scheme}")
+    return schemes
 
 
 def check_program(path: Path) -> None:
@@ -72,6 +83,9 @@ def needed_inputs(engine: Engine, wanted: Iterable[str] | None) -> list[Directiv
     for stratum in engine.plan(needed).strata:
         for variant in (*stratum.once, *stratum.recursive):
             needed |= {variant.rule.head.relation} | body_relations(variant.rule.body)
+    # What is loaded into a relation that holds the same facts as one that is needed is needed too.
+    stored = {engine.aliases[name].of if name in engine.aliases else name for name in needed}
+    needed |= stored | {name for name, alias in engine.aliases.items() if alias.of in stored}
     return [d for d in inputs if d.relation in needed]
 
 

@@ -8,7 +8,9 @@ import numpy as np
 
 from gpuengine.evaluation.compute import Bindings
 from gpuengine.evaluation.database import Database
-from gpuengine.language.program import NUMBER, Aggregate, Literal, Variable, term_variables
+from gpuengine.evaluation.scheme_reads import bound_columns
+from gpuengine.language.program import NUMBER, Aggregate, Atom, Literal, Variable, term_variables
+from gpuengine.schemes.table import Table
 from gpuengine.terms.aggregates import identity, reduce
 from gpuengine.terms.functors import evaluate
 
@@ -38,6 +40,26 @@ def apply_aggregate(literal: Aggregate, bindings: Bindings, database: Database, 
         bindings.columns[literal.result] = column
 
 
+def _counts_by_scheme(literal: Aggregate, groups: Bindings, database: Database) -> np.ndarray | None:
+    """How many facts of a relation that is no table match each group, if that is all that is counted.
+
+    Such a relation knows it without listing them.
+    """
+    atom = literal.body[0]
+    if literal.op != "count" or len(literal.body) != 1 or not isinstance(atom, Atom):
+        return None
+    scheme = database.tables[atom.relation]
+    local = [arg for arg in atom.args if isinstance(arg, Variable) and arg not in groups.columns]
+    if isinstance(scheme, Table) or len(set(local)) < len(local):
+        return None
+    bound = bound_columns(atom, groups, database)
+    if not bound:
+        return np.full(groups.rows, len(scheme), np.uint64)
+    if len(bound) == scheme.arity:
+        return scheme.contains([bound[c] for c in range(scheme.arity)], groups.rows).astype(np.uint64)
+    return scheme.degrees(bound, groups.rows)
+
+
 def _groups(outer: tuple[Variable, ...], bindings: Bindings) -> tuple[Bindings, np.ndarray]:
     """The distinct bindings of `outer`, numbered, and the number of each row's."""
     if not outer:
@@ -61,6 +83,11 @@ def _reduce_groups(
     literal: Aggregate, groups: Bindings, database: Database, collect: CollectBody
 ) -> tuple[np.ndarray, np.ndarray]:
     """The groups whose body has bindings, and the aggregate's id for each of them."""
+    counts = _counts_by_scheme(literal, groups, database)
+    if counts is not None:
+        found = np.flatnonzero(counts)
+        space = literal.result.type.space
+        return found, database.dictionary.encode(space, counts[found].astype(np.int64))
     target = () if literal.target is None else tuple(sorted(term_variables(literal.target), key=str))
     numbers: list[np.ndarray] = []
     targets: list[np.ndarray] = []

@@ -2,14 +2,15 @@
 
 A body becomes a list of stages. Each stage is a pipeline, driven by an atom, by the previous stage's
 bindings, or by bindings given from outside; all but the last collect their bindings in a buffer, apply
-the computing steps that follow, and hand the result on. The last pipeline inserts into the
-head's set or collects the result. A body without computing steps is one pipeline: it is *pure*.
+the computing steps that follow, and hand the result on. Reading a relation that is not a table is such a
+step. The last pipeline inserts into the head's set or collects the result. A body without computing steps is
+one pipeline: it is *pure*.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from gpuengine.evaluation.aggregate import apply_aggregate
 from gpuengine.evaluation.compute import Bindings, apply_comparison
 from gpuengine.evaluation.database import Database
 from gpuengine.evaluation.join import JoinBuilder, is_fusable
+from gpuengine.evaluation.scheme_reads import read_scheme
 from gpuengine.kernels.contract import (
     Backend,
     Driver,
@@ -40,14 +42,23 @@ from gpuengine.language.program import (
 )
 from gpuengine.planning.order import order_body
 from gpuengine.planning.plan import Access, BodyPlan, Step
+from gpuengine.schemes.contract import Domain
 from gpuengine.schemes.table import Table
 
 CHUNK_ROWS = 1 << 16
 
 
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """A step that is evaluated on columns of bindings; `domain` is what it reads of a relation."""
+
+    step: Step
+    domain: Domain
+
+
 @dataclass
 class Stage:
-    """One pipeline, and the computing literals applied to what it collects.
+    """One pipeline, and the computing steps applied to what it collects.
 
     `input` are the rows it reads (None: a table's), `inputs` their variables; `collected` are the
     variables of the rows it writes to `buffer`. `registers` are those of its variables.
@@ -59,7 +70,7 @@ class Stage:
     inputs: tuple[Variable, ...]
     registers: Mapping[Variable, int]
     collected: tuple[Variable, ...] = ()
-    literals: tuple[Literal, ...] = ()
+    computations: tuple[Computation, ...] = ()
     buffer: Rows | None = None
 
 
@@ -127,15 +138,12 @@ class BodyProgram:
             return
         stage = self.stages[number]
         for _ in _chunks(stage, start, end):
-            bindings = _unload(stage)
-            for literal in stage.literals:
-                if not bindings.rows:
-                    break
-                _apply(literal, bindings, self.database, stage.program.stop)
-            self.database.refresh_values()
-            if bindings.rows:
+            for bindings in _computed(stage.computations, _unload(stage), self.database, stage.program.stop):
+                self.database.refresh_values()
                 span = _load(self.stages[number + 1], bindings)
                 yield from self._stage_inputs(number + 1, *span)
+            if stage.program.stop[0]:
+                raise Interrupted("stopped")
 
 
 def compile_body(
@@ -146,16 +154,18 @@ def compile_body(
     sink: Atom | tuple[Variable, ...],
     stop: np.ndarray,
     given: tuple[Variable, ...] | None = None,
+    delta: int | None = None,
     old: frozenset[int] = frozenset(),
     growing: frozenset[str] = frozenset(),
     distinct: bool = False,
 ) -> BodyProgram:
-    """Make the stages of `plan`. `sink` is the head to insert into, or the variables to collect.
+    """Make the stages of `plan`. `sink` is the head to insert into, a table's, or the variables to collect.
 
-    With `given` the body is driven by bindings of those variables (see `BodyProgram.feed`). `distinct`
-    promises that the head's rows come out once each and are not in its table yet.
+    With `given` the body is driven by bindings of those variables (see `BodyProgram.feed`). The atom at
+    `delta` reads NEW facts, those at `old` OLD ones; of a table that drives, the caller chooses the rows.
+    `distinct` promises that the head's rows come out once each and are not in its table yet.
     """
-    compiler = _Compiler(body, plan, database, sink, stop, old, growing, distinct)
+    compiler = _Compiler(body, plan, database, sink, stop, delta, old, growing, distinct)
     program = compiler.compile(given)
     database.refresh_values()
     return program
@@ -169,12 +179,13 @@ class _Compiler:
         database: Database,
         sink: Atom | tuple[Variable, ...],
         stop: np.ndarray,
+        delta: int | None,
         old: frozenset[int],
         growing: frozenset[str],
         distinct: bool,
     ) -> None:
         self.body, self.plan, self.database, self.sink = body, plan, database, sink
-        self.stop, self.old, self.growing, self.distinct = stop, old, growing, distinct
+        self.stop, self.delta, self.old, self.growing, self.distinct = stop, delta, old, growing, distinct
         self.stages: list[Stage] = []
         self.builders: list[JoinBuilder] = []
         self.tables = _tables(body, sink, database)
@@ -182,7 +193,7 @@ class _Compiler:
         assert all(table.backend is self.backend for table in self.tables), "tables on several backends"
 
     def compile(self, given: tuple[Variable, ...] | None) -> BodyProgram:
-        steps = list(self.plan.steps)
+        steps = [one for step in self.plan.steps for one in self._of_one_kind(step)]
         builder, driver, rows, inputs = self._first_driver(steps, given)
         while steps:
             step = steps[0]
@@ -212,7 +223,12 @@ class _Compiler:
         self, steps: list[Step], given: tuple[Variable, ...] | None
     ) -> tuple[JoinBuilder, Driver, Rows | None, tuple[Variable, ...]]:
         builder = self._builder()
-        if given is None and steps and steps[0].access is Access.DRIVE:
+        if (
+            given is None
+            and steps
+            and steps[0].access is Access.DRIVE
+            and self._reads_table(steps[0].literal)
+        ):
             literal = steps.pop(0).literal
             assert isinstance(literal, Atom)
             return builder, builder.drive_atom(literal), None, ()
@@ -223,7 +239,39 @@ class _Compiler:
     def _is_relational(self, step: Step, builder: JoinBuilder) -> bool:
         if isinstance(step.literal, Comparison):
             return is_fusable(step.literal, frozenset(builder.registers))
-        return not isinstance(step.literal, Aggregate)
+        return not isinstance(step.literal, Aggregate) and self._reads_table(step.literal)
+
+    def _reads_table(self, literal: Literal) -> bool:
+        atom = literal.atom if isinstance(literal, Negation) else literal
+        assert isinstance(atom, Atom)
+        return isinstance(self.database.tables[atom.relation], Table)
+
+    def _of_one_kind(self, step: Step) -> list[Step]:
+        """A step whose atoms compete, as steps that read tables or none: others are checked after them."""
+        positions = (step.position, *step.alternatives)
+        tables = [i for i in positions if self._reads_table(self.body[i])] if step.alternatives else ()
+        if len(tables) == len(positions) or not step.alternatives:
+            return [step]
+        first, *rivals = tables or positions[:1]
+        atom = self.body[first]
+        assert isinstance(atom, Atom)
+        known = [c for c, arg in enumerate(atom.args) if arg not in self._new_variables(step)]
+        leader = replace(
+            step, literal=atom, position=first, bound_columns=tuple(known), alternatives=tuple(rivals)
+        )
+        checked = [i for i in positions if i != first and i not in rivals]
+        return [leader, *(Step(self.body[i], i, Access.CHECK, (), step.estimate) for i in checked)]
+
+    def _new_variables(self, step: Step) -> frozenset[Variable]:
+        """What a step whose atoms compete binds: the one variable outside its bound columns."""
+        assert isinstance(step.literal, Atom)
+        args = [arg for c, arg in enumerate(step.literal.args) if c not in step.bound_columns]
+        return frozenset(arg for arg in args if isinstance(arg, Variable))
+
+    def _domain(self, position: int) -> Domain:
+        if position == self.delta:
+            return Domain.NEW
+        return Domain.OLD if position in self.old else Domain.ALL
 
     def _add(self, builder: JoinBuilder, step: Step) -> None:
         if step.alternatives:
@@ -255,10 +303,10 @@ class _Compiler:
         needed = self._needed([*computed, *rest])
         kept = tuple(variable for variable in builder.registers if variable in needed)
         pipeline = builder.collect(driver, kept)
-        literals = tuple(step.literal for step in computed)
-        self._add_stage(pipeline, rows, inputs, builder, kept, literals)
+        computations = tuple(Computation(step, self._domain(step.position)) for step in computed)
+        self._add_stage(pipeline, rows, inputs, builder, kept, computations)
         after = self._needed(rest)
-        bound = {*kept, *(variable for literal in literals for variable in literal_variables(literal))}
+        bound = {*kept, *(variable for step in computed for variable in literal_variables(step.literal))}
         following = tuple(sorted(bound & after, key=lambda variable: variable.name))
         fresh = self._builder()
         fresh_rows = self.backend.rows(len(following))
@@ -283,13 +331,13 @@ class _Compiler:
         inputs: tuple[Variable, ...],
         builder: JoinBuilder,
         collected: tuple[Variable, ...],
-        literals: tuple[Literal, ...] = (),
+        computations: tuple[Computation, ...] = (),
     ) -> None:
         """Add a stage that collects."""
         program = self.backend.program(pipeline, self.stop)
         buffer = self.backend.rows(len(collected), CHUNK_ROWS)
         self.stages.append(
-            Stage(pipeline, program, rows, inputs, builder.registers, collected, literals, buffer)
+            Stage(pipeline, program, rows, inputs, builder.registers, collected, computations, buffer)
         )
 
 
@@ -298,8 +346,9 @@ def _tables(
 ) -> tuple[Table, ...]:
     """The tables that a body reads outside its aggregates, and the one it inserts into."""
     atoms = [part.atom if isinstance(part, Negation) else part for part in body]
-    named = [atom.relation for atom in [*atoms, sink] if isinstance(atom, Atom)]
-    return tuple(database.tables[name] for name in dict.fromkeys(named))
+    named = dict.fromkeys(atom.relation for atom in [*atoms, sink] if isinstance(atom, Atom))
+    found = (database.tables[name] for name in named)
+    return tuple(table for table in found if isinstance(table, Table))
 
 
 def _chunks(stage: Stage, start: int, end: int) -> Iterator[None]:
@@ -333,6 +382,24 @@ def _load(stage: Stage, bindings: Bindings) -> tuple[int, int]:
     stage.input.count = 0
     stage.input.append([bindings.columns[variable] for variable in stage.inputs], bindings.rows)
     return 0, bindings.rows
+
+
+def _computed(
+    computations: Sequence[Computation], bindings: Bindings, database: Database, stop: np.ndarray
+) -> Iterator[Bindings]:
+    """What is left of bindings after the given steps, in pieces; none are empty."""
+    if not bindings.rows:
+        return
+    if not computations:
+        yield bindings
+        return
+    first, *rest = computations
+    if isinstance(first.step.literal, Atom | Negation):
+        for made in read_scheme(first.step, first.domain, bindings, database, stop):
+            yield from _computed(rest, made, database, stop)
+    else:
+        _apply(first.step.literal, bindings, database, stop)
+        yield from _computed(rest, bindings, database, stop)
 
 
 def _apply(literal: Literal, bindings: Bindings, database: Database, stop: np.ndarray) -> None:

@@ -13,12 +13,17 @@ from gpuengine.evaluation.placement import Placement
 from gpuengine.evaluation.progress import Progress, RuleStatistics
 from gpuengine.evaluation.workers import Workers
 from gpuengine.language.program import Rule
-from gpuengine.schemes.table import Table
+from gpuengine.planning.schemes import SchemePlan
+from gpuengine.schemes.contract import Scheme
 
 
 @dataclass
 class Context:
-    """`stop[0]` set to 1 from any thread ends the evaluation with `Interrupted`."""
+    """`stop[0]` set to 1 from any thread ends the evaluation with `Interrupted`.
+
+    `schemes` say what each relation may be stored as (one that is not there is a table); `modules` whether
+    transitivity on tables is evaluated in its own way; `read_relations` are those that some rule reads.
+    """
 
     database: Database
     workers: Workers
@@ -26,15 +31,18 @@ class Context:
     progress: Progress
     limits: Mapping[str, int]
     placement: Placement = field(default_factory=Placement)
+    schemes: Mapping[str, SchemePlan] = field(default_factory=dict)
+    modules: bool = True
+    read_relations: frozenset[str] = frozenset()
     stop: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
 
-    def check_budget(self, growing: Table, rule: str) -> None:
-        """Raise `MemoryBudgetError` if the tables are over the budget."""
-        self.budget.check(self.database.all_tables(), growing, rule)
-        self.count_facts()
+    def check_budget(self, growing: Scheme, rule: str) -> None:
+        """Raise `MemoryBudgetError` if the relations are over the budget."""
+        self.budget.check(self.database.tables.values(), growing, rule)
+        self.count_facts(exact=False)
 
-    def count_facts(self) -> None:
-        self.progress.facts = self.database.total_facts()
+    def count_facts(self, *, exact: bool = True) -> None:
+        self.progress.facts = self.database.total_facts(exact=exact)
 
     def note(self, rule: Rule, seconds: float, candidates: int, derived: int) -> None:
         """Add to the statistics of a rule."""

@@ -14,6 +14,7 @@ from gpuengine.evaluation.progress import Progress
 from gpuengine.evaluation.stratum import StratumEvaluation
 from gpuengine.evaluation.workers import Workers
 from gpuengine.planning.plan import Plan
+from gpuengine.planning.strata import body_relations
 
 
 class Fixpoint:
@@ -29,6 +30,7 @@ class Fixpoint:
         progress: Progress | None = None,
         limits: Mapping[str, int] | None = None,
         placement: Placement | None = None,
+        modules: bool = True,
     ) -> None:
         self.plan = plan
         self.progress = progress or Progress()
@@ -39,6 +41,9 @@ class Fixpoint:
             self.progress,
             limits or {},
             placement or Placement(),
+            plan.schemes,
+            modules,
+            frozenset().union(*(body_relations(rule.body) for rule in plan.program.rules)),
         )
 
     @property

@@ -163,7 +163,9 @@ class JoinBuilder:
         return Pipeline(driver, tuple(self.operations), sink, self._count, constants)
 
     def _table(self, atom: Atom) -> Table:
-        return self.database.tables[atom.relation]
+        table = self.database.tables[atom.relation]
+        assert isinstance(table, Table), f"{atom.relation} is no table: a pipeline can't read it"
+        return table
 
     def _new(self, variable: Variable) -> int:
         self.registers[variable] = self._count

@@ -27,6 +27,14 @@ class StratumStatistics:
     moves: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class SchemeChoice:
+    """How a relation is stored, and why."""
+
+    scheme: str
+    why: str
+
+
 @dataclass
 class Progress:
     """Readable at any time from another thread; the numbers are of the last completed step."""
@@ -43,6 +51,7 @@ class Progress:
     started: float = field(default_factory=time.perf_counter)
     rules: dict[str, RuleStatistics] = field(default_factory=dict)
     placed: list[StratumStatistics] = field(default_factory=list)
+    schemes: dict[str, SchemeChoice] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from gpuengine.errors import Interrupted
@@ -11,14 +11,20 @@ from gpuengine.evaluation.bounds import flow_bounds
 from gpuengine.evaluation.context import Context
 from gpuengine.evaluation.failures import device_failures
 from gpuengine.evaluation.progress import StratumStatistics
+from gpuengine.evaluation.scheme_choice import StratumSchemes
 from gpuengine.evaluation.small_rounds import Outcome, run_small_rounds
+from gpuengine.evaluation.table_modules import TableModules
 from gpuengine.evaluation.variants import SMALL_DELTA, VariantRunner
 from gpuengine.kernels.contract import DeviceMemoryError
+from gpuengine.kernels.cpu.position_sets import Stopped
+from gpuengine.kernels.position_sets import PoolFull
 from gpuengine.language.program import Atom, Literal, Rule
 from gpuengine.planning.plan import Stratum, Variant
 from gpuengine.planning.split import Split, find_split
 from gpuengine.planning.strata import body_relations, delta_variants, member_positions
+from gpuengine.schemes.contract import Domain, Scheme
 from gpuengine.schemes.table import Table
+from gpuengine.schemes.union import Union
 
 SMALL_WORK = 100_000
 """Rounds with fewer candidates than this stay in the compiled loop."""
@@ -42,8 +48,9 @@ class StratumEvaluation:
         self.recursive = list(stratum.recursive)
         rules = list(dict.fromkeys(variant.rule for variant in (*stratum.once, *stratum.recursive)))
         self.runner = VariantRunner(context, self.members, rules)
+        self.choice = StratumSchemes(stratum, context)
+        self.modules = TableModules(context)
         self.placement = context.placement
-        self.tables = [self.database.tables[name] for name in stratum.relations]
         self.statistics = StratumStatistics(stratum.number, stratum.relations)
         self._added: list[str] = []
         self._considered: dict[Rule, int] = {}
@@ -53,7 +60,12 @@ class StratumEvaluation:
         self.context.progress.placed.append(self.statistics)
         progress = self.context.progress
         with device_failures(lambda: f"deriving by: {progress.rule}", self._tables_used):
-            self._run()
+            try:
+                self._run()
+            except Stopped as error:
+                raise Interrupted("stopped") from error
+            except PoolFull as error:
+                self.context.budget.refuse_sets(", ".join(self.stratum.relations), error.needed)
 
     def _run(self) -> None:
         progress = self.context.progress
@@ -63,24 +75,78 @@ class StratumEvaluation:
         progress.rule = self.runner.rules[0].text if self.runner.rules else ""
         self.database.growing = self.members if self.stratum.is_recursive else frozenset()
         self._retrying(lambda: self.placement.begin(self._tables_used()))
-        flow_bounds(self.runner.rules, self.database)
+        self.choice.begin()
+        flow_bounds(self.runner.bound_rules, self.database)
         for table in self.tables:
             table.rows.delta = (0, 0)
-        for variant in self.stratum.once:
-            self._run_variant(variant)
-        for table in self.tables:
-            table.rows.delta = (0, table.rows.count)
-        self._finish_round(1)
-        if self.stratum.is_recursive:
+        postponed = self.choice.postponed
+        self._run_once(rule for rule in self._once_rules() if rule not in postponed)
+        self.choice.decide()
+        self._run_once(rule for rule in self._once_rules() if rule in postponed)
+        self._plan_recursion()
+        self._renew()
+        if self.recursive:
             self._iterate()
         self._retrying(self._settle)
+        self.modules.end()
         for name in self._added:
-            del self.database.tables[name]
+            self.database.tables.pop(name, None)
+
+    @property
+    def schemes(self) -> list[Scheme]:
+        """The relations of the stratum; those that read others come last."""
+        found = [self.database.tables[name] for name in (*self.stratum.relations, *self._added)]
+        return sorted(found, key=lambda scheme: isinstance(scheme, Union))
+
+    @property
+    def tables(self) -> list[Table]:
+        """The relations of the stratum that are tables."""
+        return [scheme for scheme in self.schemes if isinstance(scheme, Table)]
+
+    def _once_rules(self) -> list[Rule]:
+        return [variant.rule for variant in self.stratum.once if variant.rule not in self.choice.handled]
+
+    def _run_once(self, rules: Iterable[Rule]) -> None:
+        for rule in rules:
+            self._run_variant(Variant(rule, None, frozenset()))
+
+    def _plan_recursion(self) -> None:
+        """The rules that are left to evaluate in rounds, now that schemes and modules have taken theirs."""
+        rules = list(dict.fromkeys(variant.rule for variant in self.stratum.recursive))
+        rules = [rule for rule in rules if rule not in self.choice.handled]
+        if self.context.modules and rules:
+            rules, added = self.modules.take_over(rules, self.stratum)
+            for table in added:
+                self._add_member(table)
+        self._evaluate_rules(rules)
+
+    def _evaluate_rules(self, rules: Sequence[Rule]) -> None:
+        self.runner.forget()
+        self.runner.rules = list(rules)
+        self.runner.bound_rules += [rule for rule in rules if rule not in self.runner.bound_rules]
+        flow_bounds(self.runner.bound_rules, self.database)
+        self.recursive = [variant for rule in rules for variant in delta_variants(rule, self.members)]
+
+    def _add_member(self, table: Table) -> None:
+        """A relation of the stratum's own, which lives as long as the evaluation."""
+        self.database.tables[table.name] = table
+        self._added.append(table.name)
+        self.members |= {table.name}
+        self.database.growing = self.members
+        self.runner.members = self.members
+
+    def _renew(self) -> None:
+        """Everything that is there by now is the first delta."""
+        self.modules.close()
+        for scheme in self.schemes:
+            scheme.renew()
+        self._finish_round(1)
 
     def _settle(self) -> None:
         """Everything is derived and old; what only the evaluation needed is freed."""
+        for scheme in self.schemes:
+            scheme.settle()
         for table in self.tables:
-            table.settle()
             table.forget_indexes()
             table.drop_stale_copy()
             table.rows.trim()
@@ -90,6 +156,7 @@ class StratumEvaluation:
         last_was_large = False
         while self.context.progress.delta and not self._limit_reached():
             self._place()
+            self._reconsider_schemes()
             self._consider_splits()
             bodies = self._retrying(lambda: [self.runner.prepare(variant) for variant in self.recursive])
             used = {index for body in bodies for index in body.indexes()}
@@ -97,6 +164,7 @@ class StratumEvaluation:
                 table.keep_indexes(used)
             on_host = self.placement.current.on_host
             simple = on_host and all(body.is_pure and not body.impossible for body in bodies)
+            simple &= len(self.tables) == len(self.schemes) and not self.modules.closing
             if simple and not last_was_large and self.context.progress.delta <= SMALL_DELTA:
                 if self._run_small_rounds() is Outcome.FIXPOINT:
                     return
@@ -106,14 +174,37 @@ class StratumEvaluation:
 
     def _run_round(self) -> int:
         """One round driven from here; returns its candidates."""
-        work = sum(self._run_variant(variant) for variant in self.recursive)
-        for table in self.tables:
-            table.rows.advance()
+        work = sum(self._run_variant(variant) for variant in self.recursive if self._has_new(variant))
+        self.modules.close()
+        for scheme in self.schemes:
+            scheme.advance()
         self._retrying(self._index_deltas)
         for table in self.tables:
             table.drop_stale_indexes()
         self._finish_round(1)
         return work
+
+    def _has_new(self, variant: Variant) -> bool:
+        """Has the variant anything to start from?"""
+        if variant.delta is None:
+            return True
+        atom = variant.rule.body[variant.delta]
+        assert isinstance(atom, Atom)
+        scheme = self.database.tables[atom.relation]
+        return isinstance(scheme, Union) or scheme.count(Domain.NEW) > 0
+
+    def _reconsider_schemes(self) -> None:
+        """Turn a table into a closure if it has come to hold far more than was expected."""
+        name = self.choice.reconsider()
+        if name is None:
+            return
+        closure = self.choice.turn_into_closure(name, self.modules.give_back(name))
+        rules = list(dict.fromkeys(variant.rule for variant in self.stratum.recursive))
+        rules = [rule for rule in rules if rule not in self.choice.handled]
+        rules = self.modules.rewritten(rules)
+        self._evaluate_rules(rules)
+        closure.renew()
+        self._finish_round(0)
 
     def _index_deltas(self) -> None:
         indexes = [index for table in self.tables for index in table.indexes]
@@ -145,14 +236,15 @@ class StratumEvaluation:
     def _tables_used(self) -> list[Table]:
         """The tables that the stratum reads or writes."""
         names = dict.fromkeys(self.members)
-        for rule in self.runner.rules:
+        for rule in self.runner.bound_rules:
             names.update(dict.fromkeys([rule.head.relation, *sorted(body_relations(rule.body))]))
-        return [self.database.tables[name] for name in names]
+        found = (self.database.tables[name] for name in names if name in self.database.tables)
+        return [table for table in found if isinstance(table, Table)]
 
     def _run_small_rounds(self) -> Outcome:
         programs = []
         for variant in self.recursive:
-            head = self.database.tables[variant.rule.head.relation]
+            head = self._table(variant.rule.head)
             programs.append((self.runner.prepare(variant), self._driver_table(variant), head))
         before = [body.candidates for body, _, _ in programs]
         sizes = [len(head) for _, _, head in programs]
@@ -180,7 +272,12 @@ class StratumEvaluation:
         assert variant.delta is not None
         atom = variant.rule.body[variant.delta]
         assert isinstance(atom, Atom)
-        return self.database.tables[atom.relation]
+        return self._table(atom)
+
+    def _table(self, atom: Atom) -> Table:
+        table = self.database.tables[atom.relation]
+        assert isinstance(table, Table)
+        return table
 
     def _finish_round(self, rounds: int) -> None:
         progress = self.context.progress
@@ -189,8 +286,8 @@ class StratumEvaluation:
         self.statistics.moves = self.placement.moves
         progress.rounds += rounds
         progress.round_in_stratum += rounds
-        progress.delta = sum(end - start for start, end in (table.rows.delta for table in self.tables))
-        self.context.count_facts()
+        progress.delta = sum(_new(scheme) for scheme in self.schemes)
+        self.context.count_facts(exact=False)
         if self.context.stop[0]:
             raise Interrupted("stopped")
 
@@ -218,6 +315,8 @@ class StratumEvaluation:
     def _has_outgrown(self, rule: Rule) -> bool:
         """Are the rule's relations of this stratum large enough to tell, and much larger than last time?"""
         relations = {part.relation for part in rule.body if isinstance(part, Atom)} & self.members
+        if not all(isinstance(self.database.tables[name], Table) for name in relations):
+            return False
         facts = [len(self.database.tables[name]) for name in relations if name not in self._added]
         if not facts or min(facts) < _KNOWN_FACTS:
             return False
@@ -234,15 +333,11 @@ class StratumEvaluation:
         """
         name = split.inner.head.relation
         table = Table(name, len(split.inner.head.args), self.placement.current)
-        self.database.tables[name] = table
-        self._added.append(name)
-        self.tables.append(table)
-        self.members |= {name}
-        self.database.growing = self.members
-        self.runner.members = self.members
+        self._add_member(table)
         self.runner.rules.remove(rule)
         self.runner.rules += [split.inner, split.outer]
-        flow_bounds(self.runner.rules, self.database)
+        self.runner.bound_rules += [split.inner, split.outer]
+        flow_bounds(self.runner.bound_rules, self.database)
         old = frozenset(member_positions(split.inner, self.members))
         if all(self._has_old(split.inner.body[position]) for position in old):
             self._run_variant(Variant(split.inner, None, old))
@@ -253,4 +348,9 @@ class StratumEvaluation:
 
     def _has_old(self, literal: Literal) -> bool:
         assert isinstance(literal, Atom)
-        return self.database.tables[literal.relation].rows.delta[0] > 0
+        return self._table(literal).rows.delta[0] > 0
+
+
+def _new(scheme: Scheme) -> int:
+    """How much is NEW in a relation; a union counts what is its own, or, to begin with, everything."""
+    return scheme.news if isinstance(scheme, Union) else scheme.count(Domain.NEW)

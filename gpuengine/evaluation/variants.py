@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from gpuengine.errors import EvaluationError, Interrupted, MemoryBudgetError
 from gpuengine.evaluation.body import BodyProgram, compile_body
 from gpuengine.evaluation.bounds import flow_bounds
@@ -22,7 +24,8 @@ from gpuengine.language.program import (
     literal_variables,
 )
 from gpuengine.planning.order import order_body
-from gpuengine.planning.plan import Variant
+from gpuengine.planning.plan import Access, Variant
+from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
 
 SMALL_DELTA = 4096
@@ -42,39 +45,52 @@ class _Prepared:
 
 
 class VariantRunner:
-    """Runs the variants of one stratum; `rules` are the stratum's rules, `members` its relations."""
+    """Runs the variants of one stratum; `members` are its relations, `rules` the rules that are evaluated.
+
+    `bound_rules` are all rules through which ids get into its relations, those that a scheme implies
+    included.
+    """
 
     def __init__(self, context: Context, members: frozenset[str], rules: Sequence[Rule]) -> None:
         self.context = context
         self.members = members
         self.rules = list(rules)
+        self.bound_rules = list(rules)
         self._prepared: dict[Variant, _Prepared] = {}
 
     def prepare(self, variant: Variant) -> BodyProgram:
         """The compiled variant: as before, unless tables were rebuilt or sizes are far from what it saw."""
         database = self.context.database
         known = self._prepared.get(variant)
-        sizes = {
-            part.relation: len(database.tables[part.relation])
+        read = {
+            part.relation: database.tables[part.relation]
             for part in variant.rule.body
             if isinstance(part, Atom)
         }
+        sizes = {name: len(table) for name, table in read.items() if isinstance(table, Table)}
         if known is not None and known.body.is_current and not _outgrown(known.sizes, sizes):
             return known.body
         self.context.progress.rule = variant.rule.text
-        plan = order_body(variant.rule.body, database, driver=variant.delta)
+        plan = order_body(variant.rule.body, database, driver=self._driver(variant))
+        head = variant.rule.head
+        into_table = isinstance(database.tables[head.relation], Table)
         body = compile_body(
             variant.rule.body,
             plan,
             database,
-            sink=variant.rule.head,
+            sink=head if into_table else tuple(sorted(literal_variables(head), key=str)),
             stop=self.context.stop,
+            delta=variant.delta,
             old=variant.old,
             growing=self.members,
             distinct=self._is_distinct(variant),
         )
         self._prepared[variant] = _Prepared(body, sizes)
         return body
+
+    def forget(self) -> None:
+        """Have every variant compiled anew: a relation has another scheme now."""
+        self._prepared.clear()
 
     def run(self, variant: Variant) -> int:
         """Evaluate a variant over its driver; returns the candidates seen."""
@@ -84,29 +100,55 @@ class VariantRunner:
         body = self.prepare(variant)
         if body.impossible:
             return 0
-        before = len(head)
+        before = len(head) if isinstance(head, Table) else 0
+        derived = 0
         try:
-            if body.is_pure:
+            if not isinstance(head, Table):
+                candidates, derived = self._run_into_scheme(body, variant, head)
+            elif body.is_pure:
                 candidates = self._run_pure(body, variant, head)
             else:
                 candidates = self._run_computing(body, variant, head)
-        except MemoryBudgetError:
+        except MemoryBudgetError as error:
+            self._name_listed(body, error)
             raise
         except EvaluationError as error:
             error.add_note(f"in rule: {variant.rule.text}")
             raise
-        self.context.note(variant.rule, time.perf_counter() - started, candidates, len(head) - before)
+        derived += len(head) - before if isinstance(head, Table) else 0
+        self.context.note(variant.rule, time.perf_counter() - started, candidates, derived)
         return candidates
+
+    def _name_listed(self, body: BodyProgram, error: MemoryBudgetError) -> None:
+        """Say that a rule lists all facts of a relation that is kept compactly, if that is what it does."""
+        for step in body.body_plan.steps:
+            atom = step.literal
+            if isinstance(atom, Atom) and step.access in (Access.DRIVE, Access.SCAN):
+                scheme = self.context.database.tables[atom.relation]
+                if not isinstance(scheme, Table):
+                    error.add_note(
+                        f"the rule lists all {len(scheme):,} facts of {atom.relation}, which is kept as "
+                        f"{scheme.kind}"
+                    )
 
     def _is_distinct(self, variant: Variant) -> bool:
         """Is this the only rule of an empty relation, and does each of its bindings give another fact?"""
         head = variant.rule.head
         return (
             variant.delta is None
+            and isinstance(self.context.database.tables[head.relation], Table)
             and not len(self.context.database.tables[head.relation])
             and sum(rule.head.relation == head.relation for rule in self.rules) == 1
             and _is_injective(variant.rule)
         )
+
+    def _driver(self, variant: Variant) -> int | None:
+        """The atom that must come first: a table's delta. Other schemes can be read in any place."""
+        if variant.delta is None:
+            return None
+        atom = variant.rule.body[variant.delta]
+        assert isinstance(atom, Atom)
+        return variant.delta if isinstance(self.context.database.tables[atom.relation], Table) else None
 
     def _driver_span(self, body: BodyProgram, variant: Variant) -> tuple[int, int]:
         """The rows that drive a variant: the delta, all of the first atom's domain, or the one unit row."""
@@ -115,9 +157,9 @@ class VariantRunner:
             return 0, stage.input.count
         rows = stage.pipeline.driver.rows
         start, end = rows.delta
-        if variant.delta is None:
-            reads_old = body.body_plan.steps[0].position in variant.old
-            start, end = (0, start) if reads_old else (0, end)
+        position = body.body_plan.steps[0].position
+        if position != variant.delta:
+            start, end = (0, start) if position in variant.old else (0, end)
         if all(binding == IGNORE for binding in stage.pipeline.driver.bindings):
             end = min(end, start + 1)
         return start, end
@@ -139,6 +181,26 @@ class VariantRunner:
             self._widen_head(body, variant, head)
             self._insert_final(body, variant, head, start, end)
         return body.candidates - before
+
+    def _run_into_scheme(self, body: BodyProgram, variant: Variant, head: Scheme) -> tuple[int, int]:
+        """Schedule what a variant derives in a scheme; the bindings seen, and the facts taken."""
+        dictionary = self.context.database.dictionary
+        seen = taken = 0
+        for bindings in body.collect(*self._driver_span(body, variant)):
+            columns = [
+                bindings.columns[arg]
+                if isinstance(arg, Variable)
+                else np.full(bindings.rows, dictionary.intern_constant(arg), np.uint32)
+                for arg in variant.rule.head.args
+                if not isinstance(arg, Wildcard)
+            ]
+            seen += bindings.rows
+            bounds = list(head.bounds)
+            taken += head.insert(columns, bindings.rows)
+            if list(head.bounds) != bounds:
+                flow_bounds(self.bound_rules, self.context.database)
+            self.context.check_budget(head, variant.rule.text)
+        return seen, taken
 
     def _insert_final(self, body: BodyProgram, variant: Variant, head: Table, start: int, end: int) -> None:
         program = body.stages[-1].program
@@ -162,7 +224,7 @@ class VariantRunner:
                 bounds[column] = _stretch(bounds[column], int(ids.min()), int(ids.max()) + 1)
         if bounds != head.bounds:
             head.widen(bounds)
-            flow_bounds(self.rules, self.context.database)
+            flow_bounds(self.bound_rules, self.context.database)
 
 
 def _stretch(bounds: tuple[int, int], low: int, high: int) -> tuple[int, int]:

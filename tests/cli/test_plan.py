@@ -39,12 +39,15 @@ relations hold at that time, so its order can be another one.
 Relations
   edge(x, y)  input, about 100,000 facts assumed
   path(x, y)  derived, output
+              stored as closure or table: path(x, z) :- path(x, y), edge(y, z) makes it the closure of edge; \
+decided when its facts are known: from 300,000 pairs on
 
 Stratum 1: path  (recursive: repeated until a round derives nothing new)
   line 6: path(x, y) :- edge(x, y).
     once, when the stratum begins: starts from edge (100,000 facts)
       1. drive     edge(x, y)  ~100 k bindings
   line 7: path(x, z) :- path(x, y), edge(y, z).
+    not evaluated if it becomes a closure: the closure implies it
     each round, for the new facts of path: starts from the delta of path; cheapest of the orders by expected \
 bindings
       1. drive     path(x, y) [new]    ~1 M bindings

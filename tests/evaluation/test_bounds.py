@@ -11,6 +11,7 @@ from gpuengine.errors import EvaluationError
 from gpuengine.evaluation.bounds import flow_bounds
 from gpuengine.evaluation.database import Database
 from gpuengine.language import parse_program
+from gpuengine.schemes.table import Table
 from gpuengine.terms.dictionary import Dictionary
 from tests.generated import Case
 from tests.strategies import cases, counters
@@ -73,6 +74,11 @@ def assert_tables_are_whole(engine: ge.Engine) -> None:
     """Every id lies within the bounds, rows are distinct, and the set holds exactly the rows."""
     assert engine._result is not None
     for table in engine._result.tables.values():
+        if not isinstance(table, Table):
+            for batch in table.scan():
+                for column, (low, high) in zip(batch, table.bounds, strict=True):
+                    assert low <= int(column.min()) and int(column.max()) < high, table.name
+            continue
         columns, count = table.rows.columns(), len(table)
         for column, (low, high) in zip(columns, table.bounds, strict=True):
             assert not count or (low <= int(column.min()) and int(column.max()) < high), table.name

@@ -133,7 +133,7 @@ def test_the_results_of_an_earlier_materialisation_make_room(insist: Any) -> Non
             continue
         assert rows_of(made, "path") == PATHS | {(100, 101)}
         assert set(earlier) == PATHS
-        made_room += not earlier._table.device_nbytes
+        made_room += not earlier._scheme.device_nbytes
     assert made_room > 20
 
 

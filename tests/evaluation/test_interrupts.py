@@ -64,7 +64,7 @@ LONG: dict[str, tuple[str, int]] = {
 
 def evaluation(program: str, edges: int, threads: int) -> Fixpoint:
     """A chain of edges, with y as large as x: what the products look for is not there."""
-    engine = ge.Engine(program, threads=threads)
+    engine = ge.Engine(program, threads=threads, schemes={"*": "table"})
     engine.load("edge", [(i, i + 1) for i in range(edges)])
     database = Database(engine.program, engine.dictionary)
     for name, table in engine.loaded.items():

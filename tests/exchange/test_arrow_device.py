@@ -98,7 +98,7 @@ def test_facts_on_a_device_are_pointed_to() -> None:
     )
     kb.load("edge", {"x": CudaArray(np.int64([7])), "y": [7], "z": [7]})
     view = kb["edge"]
-    device = view._table.backend.device  # type: ignore[attr-defined]
+    device = view._scheme.backend.device  # type: ignore[attr-defined]
     downloaded = device.statistics.downloaded
     schema, array = view.__arrow_c_device_array__()
     assert device.statistics.downloaded == downloaded

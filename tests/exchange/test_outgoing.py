@@ -48,19 +48,19 @@ def derived(program: str, relation: str, rows: Any, backend: Any = None) -> ge.E
 
 
 def on_device(view: ge.RelationView) -> bool:
-    return isinstance(view._table.backend, CudaBackend)
+    return isinstance(view._scheme.backend, CudaBackend)
 
 
 def test_numbers_are_decoded_on_the_device() -> None:
     kb = derived(ALL, "given", VALUES)
     view = kb["fact"]
     assert on_device(view)
-    statistics = view._table.backend.device.statistics  # type: ignore[attr-defined]
+    statistics = view._scheme.backend.device.statistics  # type: ignore[attr-defined]
     downloaded, syncs = statistics.downloaded, statistics.syncs
     arrays = view.to_cupy()
     assert (statistics.downloaded, statistics.syncs) == (downloaded, syncs + 1)
     assert {name: array.dtype for name, array in arrays.items()} == {"n": "i8", "u": "u8", "f": "f8"}
-    assert all(view._table.backend.device.owns(array) for array in arrays.values())  # type: ignore[attr-defined]
+    assert all(view._scheme.backend.device.owns(array) for array in arrays.values())  # type: ignore[attr-defined]
     rows = list(zip(*(array.tolist() for array in arrays.values()), strict=True))
     assert sorted(rows) == sorted(VALUES)
     assert sorted(map(str, rows)) == sorted(map(str, view))
