@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from gpuengine.schemes.contract import BATCH, Columns, Domain, Scheme, cover
 from gpuengine.schemes.equivalence import Equivalence
 from gpuengine.schemes.table import Table
 from gpuengine.schemes.table_reads import is_row_of, match_rows
+
+_FEW = 1 << 8
+"""Rows are listed if at most one in so many is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ class Union(Scheme):
         self._is_fresh = False
         self._deleting = False
         self._deleted: list[list[np.ndarray]] = []
-        self._overlap: tuple[tuple[int, ...], list[np.ndarray | None], int] | None = None
+        self._overlap: tuple[tuple[int, ...], list[_Taken | None], int] | None = None
 
     @property
     def bounds(self) -> list[tuple[int, int]]:  # type: ignore[override]
@@ -250,7 +254,7 @@ class Union(Scheme):
                 rows = min(len(batch[0]), sizes[number] - done)
                 columns = [column[:rows] for column in part.outward(batch)]
                 if mask is not None:
-                    columns = [column[_unpacked(mask, done, rows)] for column in columns]
+                    columns = mask.of_batch(columns, done)
                 elif number and not isinstance(part.scheme, Table):
                     kept = self._is_first(number, columns, Domain.ALL)
                     columns = [column[kept] for column in columns]
@@ -261,8 +265,8 @@ class Union(Scheme):
     def _sizes(self) -> tuple[int, ...]:
         return tuple(len(part.scheme) for part in self._all)
 
-    def _known_overlap(self) -> tuple[list[np.ndarray | None], int]:
-        """For each table which rows to take (None: all of them), packed; and how many facts there are."""
+    def _known_overlap(self) -> tuple[list[_Taken | None], int]:
+        """For each table which rows to take (None: all of them), and how many facts there are."""
         sizes = self._sizes()
         if self._overlap is None or self._overlap[0] != sizes:
             masks, total = _find_overlap(self._all, sizes)
@@ -270,15 +274,41 @@ class Union(Scheme):
         return self._overlap[1], self._overlap[2]
 
 
-def _unpacked(mask: np.ndarray, start: int, count: int) -> np.ndarray:
-    """Bits [start, start + count) of a packed mask."""
-    bits = np.unpackbits(mask[start // 8 : (start + count + 7) // 8])
-    return bits[start % 8 : start % 8 + count].astype(np.bool_)
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """Which rows of a table the union takes: all but some, listed if they are few, else as a packed mask."""
+
+    left_out: np.ndarray
+    is_mask: bool
+
+    @staticmethod
+    def of(taken: np.ndarray) -> _Taken:
+        left_out = np.flatnonzero(~taken)
+        if len(left_out) * _FEW > len(taken):
+            return _Taken(np.packbits(taken), is_mask=True)
+        return _Taken(left_out, is_mask=False)
+
+    @property
+    def nbytes(self) -> int:
+        return self.left_out.nbytes
+
+    def of_batch(self, columns: list[np.ndarray], start: int) -> list[np.ndarray]:
+        """What is taken of the rows from `start` on."""
+        rows = len(columns[0])
+        if self.is_mask:
+            bits = np.unpackbits(self.left_out[start // 8 : (start + rows + 7) // 8])
+            kept = bits[start % 8 : start % 8 + rows].astype(np.bool_)
+            return [column[kept] for column in columns]
+        first, last = np.searchsorted(self.left_out, (start, start + rows))
+        if first == last:
+            return columns
+        cuts = [-1, *(self.left_out[first:last] - start).tolist(), rows]
+        return [np.concatenate([column[a + 1 : b] for a, b in pairwise(cuts)]) for column in columns]
 
 
-def _find_overlap(parts: Sequence[Part], sizes: Sequence[int]) -> tuple[list[np.ndarray | None], int]:
+def _find_overlap(parts: Sequence[Part], sizes: Sequence[int]) -> tuple[list[_Taken | None], int]:
     """Which rows of the tables no part before them has, and how many facts all have together."""
-    masks: list[np.ndarray | None] = [None] * len(parts)
+    masks: list[_Taken | None] = [None] * len(parts)
     total = 0
     tables = [
         part for part, size in zip(parts, sizes, strict=True) if isinstance(part.scheme, Table) and size
@@ -304,7 +334,7 @@ def _find_overlap(parts: Sequence[Part], sizes: Sequence[int]) -> tuple[list[np.
                 seen = CPU.keyset(len(columns), _common_bounds(tables), rows_in_tables)
             taken &= np.asarray(seen.insert(rows, 0, sizes[number]))
         if not taken.all():
-            masks[number] = np.packbits(taken)
+            masks[number] = _Taken.of(taken)
         total += int(np.count_nonzero(taken))
     return masks, total
 

@@ -16,17 +16,15 @@ from gpuengine.planning.linearise import external_name, linear_rule, read_extern
 from gpuengine.planning.plan import Stratum
 from gpuengine.planning.shapes import Candidate, Shape
 from gpuengine.schemes.closure import Closure
-from gpuengine.schemes.contract import Domain
-from gpuengine.schemes.equivalence import Equivalence
+from gpuengine.schemes.modules import SymmetricTransitiveModule, TransitiveModule
 from gpuengine.schemes.table import Table
 
 
 @dataclass
 class _Closing:
-    """A table that is closed under symmetry and transitivity; `closed` are the rows that are."""
+    """A table that is kept closed under symmetry and transitivity; `closed` are the rows that are."""
 
-    table: Table
-    components: Equivalence
+    module: SymmetricTransitiveModule
     closed: int = 0
 
 
@@ -53,7 +51,7 @@ class TableModules:
                 continue
             shapes = {candidate.shape: candidate for candidate in plan.candidates}
             if Shape.EQUIVALENCE in shapes:
-                self.closing.append(_Closing(table, Equivalence(name)))
+                self.closing.append(_Closing(SymmetricTransitiveModule(table)))
                 left = [rule for rule in left if rule not in shapes[Shape.EQUIVALENCE].handled]
             elif Shape.CLOSURE in shapes and not shapes[Shape.CLOSURE].linear:
                 candidate = shapes[Shape.CLOSURE]
@@ -94,12 +92,10 @@ class TableModules:
     def close(self) -> None:
         """Close the tables of symmetric and transitive relations over what was added to them."""
         for closing in self.closing:
-            table = closing.table
-            fresh = [column[closing.closed :] for column in table.columns()]
-            closing.components.insert(fresh, len(table) - closing.closed)
-            closing.components.advance()
-            for batch in closing.components.scan(Domain.NEW):
-                table.insert(batch, len(batch[0]))
+            table = closing.module.table
+            fresh = [column[closing.closed :].copy() for column in table.columns()]
+            found = closing.module.add(fresh, len(fresh[0]))
+            table.insert(found, len(found[0]))
             closing.closed = len(table)
 
     def _linearise(
@@ -107,7 +103,7 @@ class TableModules:
     ) -> tuple[list[Rule], Table | None]:
         """Put external facts on one side of the join; no table for them if nothing more derives any."""
         relation = self.database.program.relations[table.name]
-        external = Table(external_name(table.name), 2, table.backend)
+        external = TransitiveModule(table, external_name(table.name)).external
         external.widen(table.bounds)
         external.insert(table.rows.device_columns(), len(table))
         self._external[table.name] = external
