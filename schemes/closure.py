@@ -176,13 +176,21 @@ class Closure(PairScheme):
     def _reading(self, column: int, domain: Domain) -> Reading:
         way = self._way(column)
         if domain is Domain.NEW:
-            reached = way.change
-        else:
-            reached = way.before if domain is Domain.OLD or self._deleting else way.now
+            return Reading(way.change, way.positions, self._ids_at(column, way.node_at))
+        if domain is Domain.OLD or self._deleting:
+            known = way.positions[: len(way.before.owners)]
+            return Reading(way.before, known, self._ids_at(column, way.node_at_before))
+        return Reading(way.now, way.positions, self._ids_at(column, way.node_at))
+
+    def _ids_at(self, column: int, node_at: np.ndarray) -> np.ndarray:
+        """The id at each position, NONE where there is no node; the last one asked for is remembered."""
         known = self._ids[column]
-        if known is None or known[0] is not way.node_at:
-            known = self._ids[column] = (way.node_at, self._nodes.ids[way.node_at])
-        return Reading(reached, way.positions, known[1])
+        if known is None or known[0] is not node_at:
+            ids = np.full(len(node_at), NONE, np.uint32)
+            taken = node_at != NONE
+            ids[taken] = self._nodes.ids[node_at[taken]]
+            known = self._ids[column] = (node_at, ids)
+        return known[1]
 
 
 def _packed(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpuengine.kernels.cpu import digraph_kernels as kernels
-from gpuengine.kernels.cpu.position_sets import NEVER, Unions, subtract, trim, unite
+from gpuengine.kernels.cpu.position_sets import NEVER, NO_POSITIONS, Unions, subtract, trim, unite
 from gpuengine.kernels.position_sets import PositionSets, empty_pool, empty_sets
 from gpuengine.kernels.primitives import NONE
+from gpuengine.schemes import condensation
+from gpuengine.schemes.condensation import Condensed, Lists, by_level, children_of, condense, gathered
 from gpuengine.schemes.digraph import Adjacency, adjacency
+from gpuengine.schemes.numbering import no_numbering, number_nodes
 from gpuengine.schemes.pairs import Reached
 
 NO_LIMIT = 1 << 62
 _REBUILD_SHARE = 2
 """A batch of at least one part in so many of the edges makes everything anew, newly numbered."""
 _GARBAGE_SHARE = 2
-_WIDE_LEVEL = 4096
-"""From so many independent components on, several threads share the work."""
+_WORN_OUT = 2
+"""Sets that have grown by such a factor since nodes were numbered are made anew, newly numbered."""
+_SMALL = 1 << 16
+"""So many bytes are not worth tidying up."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Version:
     """The strongly connected component of each node, and for each component what it reaches.
 
-    `places` has the position of a node of each, `cyclic` whether it reaches itself.
+    `places` has the position of a node of each, `cyclic` whether it reaches itself. `node_at` is the node at
+    each position, as it was known to the version.
     """
 
     component: np.ndarray
     cyclic: np.ndarray
     places: np.ndarray
     sets: PositionSets
+    node_at: np.ndarray
 
     @property
     def nodes(self) -> int:
@@ -39,31 +46,7 @@ class _Version:
 
     @property
     def pairs(self) -> int:
-        return int(self.sets.sizes[self.component[self.component != NONE]].sum())
-
-
-@dataclass(frozen=True, slots=True)
-class _Condensed:
-    """Components of some nodes, those that others lead to first: their members one after another."""
-
-    members: np.ndarray
-    ends: np.ndarray
-
-    @property
-    def count(self) -> int:
-        return len(self.ends)
-
-    @property
-    def starts(self) -> np.ndarray:
-        return np.concatenate([np.zeros(1, np.uint32), self.ends[:-1]])
-
-    @property
-    def sizes(self) -> np.ndarray:
-        return np.diff(self.ends, prepend=np.uint32(0))
-
-    @property
-    def number_of_member(self) -> np.ndarray:
-        return np.repeat(np.arange(self.count, dtype=np.uint32), self.sizes)
+        return int(self.sets.sizes[self.component].sum())
 
 
 class Reachability:
@@ -76,7 +59,8 @@ class Reachability:
     Life-cycle: `insert` or `delete` changes the graph; until `merge`, `now` and `before` are the two versions
     and `change` is what the one has more than the other; `merge` forgets `before`. Sets are never changed in
     place: a change makes new ones for the components that it touches, which are those that lead to a changed
-    edge, and the two versions share the rest. Its cost is that of these components and their edges.
+    edge, and the two versions share the rest. Its cost is that of these components and their edges. A new
+    node that one edge leads to takes a gap in the numbering if there is one; then no set changes at all.
     """
 
     def __init__(self, *, stop: np.ndarray = NEVER, threads: int = 1, limit: int = NO_LIMIT) -> None:
@@ -87,16 +71,30 @@ class Reachability:
         self._out: Adjacency = adjacency(none, none, 0)
         self._in: Adjacency | None = None
         self._edges = 0
-        self.positions = none
-        self.node_at = none
-        self._now = self._before = _Version(
-            none, np.empty(0, np.uint8), none, empty_sets(empty_pool(0, 0), 0)
-        )
+        self._numbering = no_numbering()
+        empty = _Version(none, np.empty(0, np.uint8), none, empty_sets(empty_pool(0, 0), 0), none)
+        self._now = self._before = empty
+        self._filled = none
+        self._numbered_bytes = 0
         self._change: Reached | None = None
 
     @property
     def nodes(self) -> int:
         return self._now.nodes
+
+    @property
+    def positions(self) -> np.ndarray:
+        """The position of each node."""
+        return self._numbering.positions
+
+    @property
+    def node_at(self) -> np.ndarray:
+        """The node at each position, NONE where there is none."""
+        return self._now.node_at
+
+    @property
+    def node_at_before(self) -> np.ndarray:
+        return self._before.node_at
 
     @property
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
@@ -127,7 +125,7 @@ class Reachability:
     def nbytes(self) -> int:
         versions = (self._now,) if self._before is self._now else (self._now, self._before)
         parts = [self._out.nbytes, self._in.nbytes if self._in is not None else 0, self._now.sets.pool.nbytes]
-        parts += [self.positions.nbytes, self.node_at.nbytes]
+        parts.append(self._numbering.nbytes)
         for version in versions:
             parts += [version.component.nbytes, version.cyclic.nbytes, version.places.nbytes]
             parts.append(version.sets.nbytes)
@@ -173,7 +171,8 @@ class Reachability:
         """Forget the version before."""
         self._before = self._now
         self._change = None
-        self._collect_garbage()
+        self._filled = NO_POSITIONS
+        self._tidy_up()
 
     def _insert_by_rebuilding(self, sources: np.ndarray, targets: np.ndarray, nodes: int) -> None:
         old = self._out
@@ -187,8 +186,9 @@ class Reachability:
             again = adjacency(old_sources, old_targets, self._before.nodes)
             self._before = self._built(again, self._before.nodes, number=False, pool_of=self._now)
         else:
+            none = np.empty(0, np.uint32)
             self._before = _Version(
-                np.full(self._before.nodes, NONE, np.uint32), *_nothing(), empty_sets(self._now.sets.pool, 0)
+                none, np.empty(0, np.uint8), none, empty_sets(self._now.sets.pool, 0), none
             )
 
     def _built(
@@ -196,98 +196,87 @@ class Reachability:
     ) -> _Version:
         """A version made from nothing, in the pool of another if one is given."""
         marked = np.ones(nodes, np.uint8)
-        condensed = _condense(out, np.arange(nodes, dtype=np.uint32), marked)
+        condensed = condense(out, np.arange(nodes, dtype=np.uint32), marked)
         count = condensed.count
         component = np.empty(nodes, np.uint32)
         component[condensed.members] = condensed.number_of_member
         cyclic = np.zeros(count, np.uint8)
-        child_offsets, children = self._children(
-            out, condensed, component, np.arange(count, dtype=np.uint32), marked, 0, cyclic
-        )
+        order = np.arange(count, dtype=np.uint32)
+        children = children_of(out, condensed, component, order, marked, 0, cyclic)
         if number:
-            self._number(condensed, child_offsets, children, nodes)
-        places = self.positions[condensed.members[condensed.starts]] if count else np.empty(0, np.uint32)
+            self._numbering = number_nodes(condensed, children, nodes)
+        numbering = self._numbering
+        places = numbering.positions[condensed.members[condensed.starts]] if count else NO_POSITIONS
         pool = pool_of.sets.pool if pool_of is not None else empty_pool(2 * nodes, nodes // 64, self.limit)
         sets = empty_sets(pool, count)
-        own_offsets, own = self._own(condensed, cyclic)
-        order, spans = np.arange(count, dtype=np.uint32), [(0, count, False)]
-        if self.threads > 1 and count >= 4 * _WIDE_LEVEL:
-            order, spans = _by_level(count, child_offsets, children)
-            child_offsets, children = _gathered(order, child_offsets, children)
-            own_offsets, own = _gathered(order, own_offsets, own)
+        own = self._own(condensed, cyclic)
+        spans = [(0, count, False)]
+        if self.threads > 1 and count >= 4 * condensation.WIDE_LEVEL:
+            order, spans = by_level(count, children)
+            children, own = gathered(order, children), gathered(order, own)
         no_bases = np.zeros(count + 1, np.uint64), np.empty(0, np.uint32)
-        unions = Unions(order, *no_bases, child_offsets, children, own_offsets, own, places, cyclic, spans)
-        unite(unions, sets, sets, len(self.node_at), stop=self.stop, threads=self.threads)
+        unions = Unions(order, *no_bases, *children, *own, places, cyclic, spans)
+        unite(unions, sets, sets, len(numbering.node_at), stop=self.stop, threads=self.threads)
         trim(pool)
-        return _Version(component, cyclic, places, sets)
+        numbering.count(sets, order)
+        if number:
+            self._numbered_bytes = _bytes_of(sets, order)
+        return _Version(component, cyclic, places, sets, numbering.node_at)
 
-    def _number(
-        self, condensed: _Condensed, child_offsets: np.ndarray, children: np.ndarray, nodes: int
-    ) -> None:
-        count = condensed.count
-        level = np.zeros(count, np.uint32)
-        parent, first, last, sibling = (np.full(count, NONE, np.uint32) for _ in range(4))
-        kernels.choose_parents(count, child_offsets, children, level, parent, first, last, sibling)
-        self.positions, self.node_at = np.empty(nodes, np.uint32), np.empty(nodes, np.uint32)
-        kernels.number_positions(
-            count, parent, first, sibling, condensed.members, condensed.ends, self.positions, self.node_at
-        )
+    def _own(self, condensed: Condensed, cyclic: np.ndarray) -> Lists:
+        """The positions that are a component's own: spare ones, and, if it is cyclic, those of its nodes.
 
-    def _children(
-        self,
-        out: Adjacency,
-        condensed: _Condensed,
-        component: np.ndarray,
-        rank: np.ndarray,
-        marked: np.ndarray,
-        new_from: int,
-        cyclic: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Offsets and children of the components; sets `cyclic` of those that are."""
-        members = condensed.members.astype(np.int64)
-        degrees = out.offsets[members + 1] - out.offsets[members]
-        children = np.empty(int(degrees.sum()) + out.linked, np.uint32)
+        `cyclic` is by number here.
+        """
         offsets = np.empty(condensed.count + 1, np.uint64)
-        written = kernels.list_children(
-            *out.arrays, condensed.members, condensed.ends, condensed.count, component, rank, marked,
-            new_from, offsets, children, cyclic,
+        own = np.empty(2 * len(condensed.members), np.uint32)
+        written = kernels.list_own(
+            condensed.members, condensed.ends, condensed.count, cyclic, self.positions,
+            self._numbering.spare, offsets, own,
         )  # fmt: skip
-        return offsets, children[:written]
-
-    def _own(self, condensed: _Condensed, cyclic: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Offsets and positions of the nodes of cyclic components; `cyclic` is by number here."""
-        lengths = np.where(cyclic != 0, condensed.sizes, 0)
-        offsets = np.zeros(condensed.count + 1, np.uint64)
-        np.cumsum(lengths, out=offsets[1:])
-        of_cyclic = np.repeat(cyclic != 0, condensed.sizes)
-        return offsets, self.positions[condensed.members[of_cyclic]]
+        return offsets, own[:written]
 
     def _insert_by_extending(self, sources: np.ndarray, targets: np.ndarray, nodes: int) -> None:
         incoming = self._incoming()
-        self._add_nodes(nodes)
+        silent = self._add_nodes(sources, targets, nodes)
         new_from = self._out.link(sources, targets)
         incoming.link(targets, sources)
-        marked, affected = self._leading_to(np.unique(sources), incoming)
-        self._now = self._recomputed(marked, affected, new_from=new_from, with_bases=True)
+        loud = np.unique(sources[~silent])
+        if len(loud):
+            marked, affected = self._leading_to(loud, incoming)
+            self._now = self._recomputed(marked, affected, new_from=new_from, with_bases=True)
+        if silent.any():
+            _, grown = self._leading_to(np.unique(sources[silent]), incoming)
+            self._numbering.count(self._now.sets, np.unique(self._now.component[grown]), anew=True)
         self._out, self._in = self._out.folded(), incoming.folded()
 
-    def _add_nodes(self, nodes: int) -> None:
-        """New nodes get the positions at the end, and components of their own that reach nothing."""
-        now, added = self._now, nodes - self._now.nodes
+    def _add_nodes(self, sources: np.ndarray, targets: np.ndarray, nodes: int) -> np.ndarray:
+        """Give new nodes positions, and components of their own that reach nothing.
+
+        A mask of the edges whose targets took the spare position of their source: they change no set.
+        """
+        now, added, old = self._now, nodes - self._now.nodes, self._now.nodes
+        silent = np.zeros(len(sources), np.bool_)
         if not added:
-            return
-        fresh = np.arange(len(self.node_at), len(self.node_at) + added, dtype=np.uint32)
-        components = len(now.cyclic)
-        self.positions = np.concatenate([self.positions, fresh])
-        self.node_at = np.concatenate([self.node_at, np.arange(now.nodes, nodes, dtype=np.uint32)])
+            return silent
+        could = np.flatnonzero((targets >= old) & (sources < old))
+        could = could[self._numbering.spare[sources[could]] != NONE]
+        for ends in (sources, targets):
+            could = could[np.unique(ends[could], return_index=True)[1]]
+        silent[could] = True
+        self._numbering = self._numbering.with_nodes(targets[could], sources[could], nodes)
+        self._filled = self.positions[targets[could]]
+        fresh = np.arange(len(now.cyclic), len(now.cyclic) + added, dtype=np.uint32)
         self._now = _Version(
-            np.concatenate([now.component, np.arange(components, components + added, dtype=np.uint32)]),
+            np.concatenate([now.component, fresh]),
             np.concatenate([now.cyclic, np.zeros(added, np.uint8)]),
-            np.concatenate([now.places, fresh]),
-            now.sets.copy(components + added),
+            np.concatenate([now.places, self.positions[old:]]),
+            now.sets.copy(len(now.cyclic) + added),
+            self._numbering.node_at,
         )
         self._out.add_nodes(nodes)
         self._incoming().add_nodes(nodes)
+        return silent
 
     def _incoming(self) -> Adjacency:
         if self._in is None:
@@ -311,7 +300,7 @@ class Reachability:
         components reach. Without, they are made anew from all edges.
         """
         now = self._now
-        condensed = _condense(self._out, nodes, marked)
+        condensed = condense(self._out, nodes, marked)
         number_of = condensed.number_of_member
         old = now.component[condensed.members]
         owners, total = self._owners(condensed, old, number_of)
@@ -324,22 +313,16 @@ class Reachability:
         rank = np.zeros(total, np.uint32)
         rank[owners] = np.arange(1, condensed.count + 1, dtype=np.uint32)
         wanted = marked if with_bases else np.ones(len(marked), np.uint8)
-        child_offsets, children = self._children(
-            self._out, condensed, component, rank, wanted, new_from, cyclic
-        )
-        base_offsets, bases = _bases(number_of, old, condensed.count, with_bases)
+        children = children_of(self._out, condensed, component, rank, wanted, new_from, cyclic)
+        bases = _bases(number_of, old, condensed.count, with_bases)
         sets = now.sets.copy(total)
-        own_offsets, own = self._own(condensed, cyclic[owners])
-        unions = Unions(
-            owners, base_offsets, bases, child_offsets, children, own_offsets, own, places, cyclic,
-            [(0, condensed.count, False)],
-        )  # fmt: skip
+        own = self._own(condensed, cyclic[owners])
+        unions = Unions(owners, *bases, *children, *own, places, cyclic, [(0, condensed.count, False)])
         unite(unions, now.sets, sets, len(self.node_at), stop=self.stop)
-        return _Version(component, cyclic, places, sets)
+        self._numbering.count(sets, owners)
+        return _Version(component, cyclic, places, sets, now.node_at)
 
-    def _owners(
-        self, condensed: _Condensed, old: np.ndarray, number_of: np.ndarray
-    ) -> tuple[np.ndarray, int]:
+    def _owners(self, condensed: Condensed, old: np.ndarray, number_of: np.ndarray) -> tuple[np.ndarray, int]:
         """An owner for each component, and how many there are then: its own if its members are as before."""
         first_old = old[condensed.starts]
         strangers = np.bincount(number_of, weights=old != first_old[number_of], minlength=condensed.count)
@@ -356,10 +339,9 @@ class Reachability:
             return Reached(np.empty(0, np.uint32), empty_sets(now.sets.pool, 0))
         # Where there was nothing, an empty set is subtracted: that of an owner past the others.
         empty = len(before.sets)
-        earlier = PositionSets(*_with_empty(before.sets))
+        earlier = before.sets.copy(empty + 1)
         old = np.full(now.nodes, empty, np.uint32)
-        known = before.component != NONE
-        old[: before.nodes][known] = before.component[known]
+        old[: before.nodes] = before.component
         changed = now.sets.sizes[now.component] != earlier.sizes[old]
         pairs = (now.component[changed].astype(np.uint64) << np.uint64(32)) | old[changed]
         distinct, which = np.unique(pairs, return_inverse=True)
@@ -369,77 +351,39 @@ class Reachability:
         more = (
             (now.sets, new_owner, earlier, old_owner) if grown else (earlier, old_owner, now.sets, new_owner)
         )
-        sets = subtract(*more, len(self.node_at), stop=self.stop)
+        sets = subtract(*more, len(self.node_at), spared=self._filled, stop=self.stop)
+        self._numbering.count(sets, np.arange(len(sets), dtype=np.uint32))
         owners = np.full(now.nodes, NONE, np.uint32)
         owners[changed] = which
         return Reached(owners, sets)
 
-    def _collect_garbage(self) -> None:
-        """Make the sets and their pool anew if most of it belongs to no component any more."""
-        sets, pool = self._now.sets, self._now.sets.pool
-        used = np.zeros(len(sets), np.bool_)
-        used[self._now.component] = True
-        intervals = int(sets.interval_counts[used].sum())
-        blocks = int(sets.block_counts[used].sum())
-        live = 8 * intervals + 68 * blocks + (1 << 16)
-        if 8 * pool.intervals + 68 * pool.block_count <= _GARBAGE_SHARE * live:
-            return
+    def _tidy_up(self) -> None:
+        """Renumber the nodes if sets have grown much since that was done; throw away sets that nobody has."""
+        now = self._now
+        used = np.zeros(len(now.sets), np.bool_)
+        used[now.component] = True
         kept = np.flatnonzero(used).astype(np.uint32)
-        number = np.cumsum(used, dtype=np.uint32) - np.uint32(1)
-        none = PositionSets(*_with_empty(sets))
-        empty = np.full(len(kept), len(sets), np.uint32)
-        self._now = self._before = _Version(
-            number[self._now.component],
-            self._now.cyclic[kept],
-            self._now.places[kept],
-            subtract(sets, kept, none, empty, len(self.node_at)),
-        )
-        self._now.sets.pool.limit = self.limit
+        live = _bytes_of(now.sets, kept)
+        pool = now.sets.pool
+        if live > _WORN_OUT * self._numbered_bytes + _SMALL:
+            self._out, self._in = adjacency(*self._out.edges(), now.nodes), None
+            self._now = self._before = self._built(self._out, now.nodes, number=True)
+        elif 8 * pool.intervals + 68 * pool.block_count > _GARBAGE_SHARE * live + _SMALL:
+            number = np.cumsum(used, dtype=np.uint32) - np.uint32(1)
+            nothing = np.full(len(kept), len(now.sets), np.uint32)
+            none = now.sets.copy(len(now.sets) + 1)
+            sets = subtract(now.sets, kept, none, nothing, len(self.node_at))
+            sets.sizes[:] = now.sets.sizes[kept]
+            sets.pool.limit = self.limit
+            component, cyclic, places = number[now.component], now.cyclic[kept], now.places[kept]
+            self._now = self._before = replace(
+                now, component=component, cyclic=cyclic, places=places, sets=sets
+            )
 
 
-def _condense(out: Adjacency, nodes: np.ndarray, marked: np.ndarray) -> _Condensed:
-    """The strongly connected components of the marked nodes, which `nodes` lists; marks become 2."""
-    total, count = len(marked), len(nodes)
-    number = np.zeros(total, np.uint32)
-    low, cursor = np.empty(total, np.uint32), np.empty(total, np.uint64)
-    stack, path, members, ends = (np.empty(count, np.uint32) for _ in range(4))
-    components = kernels.find_components(
-        *out.arrays, nodes, count, marked, number, low, cursor, stack, path, members, ends
-    )
-    return _Condensed(members, ends[:components])
-
-
-def _by_level(
-    count: int, child_offsets: np.ndarray, children: np.ndarray
-) -> tuple[np.ndarray, list[tuple[int, int, bool]]]:
-    """An order of the components by height, and its stretches: each wide level, and all between two of them.
-
-    If few are in wide levels, the order they have.
-    """
-    heights = np.empty(count, np.uint32)
-    levels = kernels.find_heights(count, child_offsets, children, heights) + 1
-    widths = np.bincount(heights, minlength=levels)
-    wide = widths >= _WIDE_LEVEL
-    if 2 * widths[wide].sum() < count:
-        return np.arange(count, dtype=np.uint32), [(0, count, False)]
-    ends = np.cumsum(widths)
-    order = np.empty(count, np.uint32)
-    kernels.order_by_key(heights, count, (ends - widths).astype(np.uint64), order)
-    spans: list[tuple[int, int, bool]] = []
-    done = 0
-    for level in np.flatnonzero(wide):
-        begin, end = int(ends[level] - widths[level]), int(ends[level])
-        spans += [(done, begin, False)] if begin > done else []
-        spans.append((begin, end, True))
-        done = end
-    return order, [*spans, (done, count, False)] if done < count else spans
-
-
-def _gathered(order: np.ndarray, offsets: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lists in another order."""
-    gathered_offsets, gathered = np.empty(len(offsets), np.uint64), np.empty(len(values), np.uint32)
-    kernels.gather_lists(order, len(order), offsets, values, gathered_offsets, gathered)
-    return gathered_offsets, gathered
+def _bytes_of(sets: PositionSets, owners: np.ndarray) -> int:
+    """What the sets of some owners take in the pool."""
+    return 8 * int(sets.interval_counts[owners].sum()) + 68 * int(sets.block_counts[owners].sum())
 
 
 def _bases(
@@ -458,12 +402,3 @@ def _resized(array: np.ndarray, length: int) -> np.ndarray:
     result = np.zeros(length, array.dtype)
     result[: len(array)] = array
     return result
-
-
-def _nothing() -> tuple[np.ndarray, np.ndarray]:
-    return np.empty(0, np.uint8), np.empty(0, np.uint32)
-
-
-def _with_empty(sets: PositionSets) -> tuple:
-    grown = sets.copy(len(sets) + 1)
-    return grown.pool, *grown.arrays

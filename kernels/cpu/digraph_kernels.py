@@ -237,11 +237,25 @@ def choose_parents(count, child_offsets, children, level, parent, first_child, l
     return 0
 
 
-@kernel("i8(i8, u4*, u4*, u4*, u4*, u4*, u4*, u4*)")
-def number_positions(count, parent, first_child, sibling, members, component_ends, positions, nodes):
+@kernel("i8(i8, u4*, u4*, u4*, u8*, u4*, u4*, i8, u4*, u4*, u4*)")
+def number_positions(
+    count,
+    parent,
+    first_child,
+    sibling,
+    child_offsets,
+    members,
+    component_ends,
+    gaps,
+    positions,
+    nodes,
+    spare,
+):
     """Number nodes in post-order of the tree cover, a component's nodes one after another.
 
-    Writes each node's position and the node at each position; returns how many positions there are.
+    Writes each node's position and the node at each position. With `gaps`, one position stays free before the
+    nodes of a component that leads to others: the spare of its first node. Returns how many positions there
+    are.
     """
     position = 0
     for r in range(count - 1, -1, -1):
@@ -254,6 +268,9 @@ def number_positions(count, parent, first_child, sibling, members, component_end
                 while np.int64(first_child[c]) != NO_NODE:
                     c = np.int64(first_child[c])
             begin = np.int64(component_ends[c - 1]) if c > 0 else np.int64(0)
+            if gaps and child_offsets[c] != child_offsets[c + 1]:
+                spare[members[begin]] = np.uint32(position)
+                position += 1
             for m in range(begin, np.int64(component_ends[c])):
                 x = members[m]
                 positions[x] = np.uint32(position)
@@ -261,9 +278,28 @@ def number_positions(count, parent, first_child, sibling, members, component_end
                 position += 1
             descending = np.int64(sibling[c]) != NO_NODE
             c = np.int64(sibling[c]) if descending else np.int64(parent[c])
-            if c == NO_NODE:
-                break
     return position
+
+
+@kernel("i8(u4*, u4*, i8, u1*, u4*, u4*, u8*, u4*)")
+def list_own(members, component_ends, count, cyclic, positions, spare, own_offsets, own):
+    """For each component the spare positions of its nodes, and, if it is cyclic, the nodes' own."""
+    written = 0
+    begin = 0
+    own_offsets[0] = np.uint64(0)
+    for k in range(count):
+        end = np.int64(component_ends[k])
+        for m in range(begin, end):
+            x = np.int64(members[m])
+            if np.int64(spare[x]) != NO_NODE:
+                own[written] = spare[x]
+                written += 1
+            if cyclic[k]:
+                own[written] = positions[x]
+                written += 1
+        begin = end
+        own_offsets[k + 1] = np.uint64(written)
+    return written
 
 
 @kernel("i8(u4*, u4*, i8, u8*)")

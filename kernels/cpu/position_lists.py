@@ -34,6 +34,11 @@ def unite_lists(starts, ends, count, others, other_ends, first, other_count, out
     y = first
     limit = first + other_count
     written = 0
+    if count == 0:
+        for k in range(other_count):
+            out_starts[k] = others[first + k]
+            out_ends[k] = other_ends[first + k]
+        return other_count
     while x < count or y < limit:
         if y >= limit or (x < count and starts[x] <= others[y]):
             begin = starts[x]

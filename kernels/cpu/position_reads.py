@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuengine.kernels.cpu.bits import trailing_zeros
+from gpuengine.kernels.cpu.bits import ones, trailing_zeros
 from gpuengine.kernels.cpu.jit import device, kernel
 from gpuengine.kernels.cpu.position_lists import in_intervals
 from gpuengine.kernels.position_sets import BLOCK_SHIFT, BLOCK_SIZE, BLOCK_WORDS
@@ -137,4 +137,34 @@ def look_up(ids, count, low, high, table, found):
     for j in range(count):
         x = np.int64(ids[j])
         found[j] = table[x - low] if low <= x < high else np.uint32(NONE)
+    return 0
+
+
+@device
+def live_before(live, before, position):
+    """How many positions below this one are live."""
+    word = live[position >> 6] & ((np.uint64(1) << np.uint64(position & 63)) - np.uint64(1))
+    return np.int64(before[position >> 6]) + ones(word)
+
+
+@kernel("i8(u4*, i8, u8*, u4*, u8*, u4*, u4*, u4*, u4*, u8*, u8*, u4*, u8*)")
+def count_live(owners, count, first_i, n_i, first_b, n_b, starts, ends, blocks, words, live, before, sizes):
+    """Set the size of each owner's set to the number of its live positions.
+
+    `live` is a bitmap, one position longer than needed at least, and `before` counts for each of its words
+    those in the words before.
+    """
+    for j in range(count):
+        owner = np.int64(owners[j])
+        total = np.int64(0)
+        for k in range(np.int64(first_i[owner]), np.int64(first_i[owner]) + np.int64(n_i[owner])):
+            total += live_before(live, before, np.int64(ends[k]))
+            total -= live_before(live, before, np.int64(starts[k]))
+        for k in range(np.int64(first_b[owner]), np.int64(first_b[owner]) + np.int64(n_b[owner])):
+            group = np.int64(blocks[k]) * BLOCK_WORDS
+            for w in range(BLOCK_WORDS):
+                word = words[k * BLOCK_WORDS + w]
+                if word != np.uint64(0):
+                    total += ones(word & live[group + w])
+        sizes[owner] = np.uint64(total)
     return 0

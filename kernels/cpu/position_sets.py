@@ -25,6 +25,7 @@ from gpuengine.kernels.position_sets import (
 _LEAST_POOL = 1 << 10
 NEVER = np.zeros(1, np.int64)
 """A stop flag that nobody sets."""
+NO_POSITIONS = np.empty(0, np.uint32)
 
 
 class Stopped(Exception):
@@ -140,13 +141,17 @@ def subtract(
     taken: np.ndarray,
     positions: int,
     *,
+    spared: np.ndarray = NO_POSITIONS,
     stop: np.ndarray = NEVER,
 ) -> PositionSets:
-    """New sets in a pool of their own: set ``kept[k]`` without set ``taken[k]``; both share a pool."""
+    """New sets in a pool of their own: set ``kept[k]`` without set ``taken[k]``; both share a pool.
+
+    The positions `spared` are not taken away.
+    """
     assert from_sets.pool is taken_sets.pool
     pool, out = from_sets.pool, empty_pool(_LEAST_POOL + 4 * len(kept), _LEAST_POOL)
     sets = empty_sets(out, len(kept))
-    scratch = _Scratch(positions)
+    scratch, had = _Scratch(positions), np.zeros(len(spared), np.uint8)
     control = np.zeros(position_unions.CONTROL_WORDS, np.int64)
     _set_capacity(control, out)
     begin = 0
@@ -155,6 +160,7 @@ def subtract(
             kept, taken, begin, len(kept), *from_sets.arrays[:4], *taken_sets.arrays[:4], *sets.arrays,
             pool.starts, pool.ends, pool.blocks, pool.words, out.starts, out.ends, out.blocks, out.words,
             *scratch.under_construction, *scratch.one, *scratch.blocks, scratch.counts, control, stop,
+            spared, len(spared), had,
         )  # fmt: skip
         if stop[0]:
             raise Stopped

@@ -169,87 +169,59 @@ def unite_along_edges(
         own_begin = np.int64(own_offsets[k])
         own_end = np.int64(own_offsets[k + 1])
         expected += own_end - own_begin
-        crowded = expected > SHORT
-        count = 0
-        if not crowded:
-            in_one = True
+        # The list so far and the one that the next union is written to take turns.
+        new_starts = one_starts
+        new_ends = one_ends
+        next_starts = two_starts
+        next_ends = two_ends
+        if expected <= SHORT:
+            count = 0
             for b in range(np.int64(base_offsets[k]), np.int64(base_offsets[k + 1])):
                 base = np.int64(bases[b])
-                if in_one:
-                    count = unite_lists(
-                        one_starts,
-                        one_ends,
-                        count,
-                        starts,
-                        ends,
-                        np.int64(old_first_i[base]),
-                        np.int64(old_n_i[base]),
-                        two_starts,
-                        two_ends,
-                    )
-                else:
-                    count = unite_lists(
-                        two_starts,
-                        two_ends,
-                        count,
-                        starts,
-                        ends,
-                        np.int64(old_first_i[base]),
-                        np.int64(old_n_i[base]),
-                        one_starts,
-                        one_ends,
-                    )
-                in_one = not in_one
+                first = np.int64(old_first_i[base])
+                count = unite_lists(
+                    new_starts,
+                    new_ends,
+                    count,
+                    starts,
+                    ends,
+                    first,
+                    np.int64(old_n_i[base]),
+                    next_starts,
+                    next_ends,
+                )
+                new_starts, next_starts = next_starts, new_starts
+                new_ends, next_ends = next_ends, new_ends
             for e in range(np.int64(child_offsets[k]), np.int64(child_offsets[k + 1])):
                 child = np.int64(children[e])
                 position = np.int64(places[child])
-                if in_one:
-                    if can_tell and in_intervals(one_starts, one_ends, 0, count, position):
-                        continue
-                    count = unite_lists(
-                        one_starts,
-                        one_ends,
-                        count,
-                        starts,
-                        ends,
-                        np.int64(first_i[child]),
-                        np.int64(n_i[child]),
-                        two_starts,
-                        two_ends,
-                    )
-                    if not cyclic[child]:
-                        count = insert_position(two_starts, two_ends, count, position)
-                else:
-                    if can_tell and in_intervals(two_starts, two_ends, 0, count, position):
-                        continue
-                    count = unite_lists(
-                        two_starts,
-                        two_ends,
-                        count,
-                        starts,
-                        ends,
-                        np.int64(first_i[child]),
-                        np.int64(n_i[child]),
-                        one_starts,
-                        one_ends,
-                    )
-                    if not cyclic[child]:
-                        count = insert_position(one_starts, one_ends, count, position)
-                in_one = not in_one
-            if not in_one:
-                for m in range(count):
-                    one_starts[m] = two_starts[m]
-                    one_ends[m] = two_ends[m]
+                if can_tell and in_intervals(new_starts, new_ends, 0, count, position):
+                    continue
+                first = np.int64(first_i[child])
+                count = unite_lists(
+                    new_starts,
+                    new_ends,
+                    count,
+                    starts,
+                    ends,
+                    first,
+                    np.int64(n_i[child]),
+                    next_starts,
+                    next_ends,
+                )
+                new_starts, next_starts = next_starts, new_starts
+                new_ends, next_ends = next_ends, new_ends
+                if not cyclic[child]:
+                    count = insert_position(new_starts, new_ends, count, position)
             for m in range(own_begin, own_end):
-                count = insert_position(one_starts, one_ends, count, np.int64(own[m]))
+                count = insert_position(new_starts, new_ends, count, np.int64(own[m]))
             counts[0] = count
             counts[1] = 0
-            counts[2] = total_length(one_starts, one_ends, count)
-            crowded = is_crowded(one_starts, one_ends, count)
-            if crowded:
+            counts[2] = total_length(new_starts, new_ends, count)
+            if is_crowded(new_starts, new_ends, count):
                 for m in range(count):
-                    add_interval(bits, full, touched, span, np.int64(one_starts[m]), np.int64(one_ends[m]))
-                read_out(bits, full, touched, span, one_starts, one_ends, new_blocks, new_words, counts)
+                    add_interval(bits, full, touched, span, np.int64(new_starts[m]), np.int64(new_ends[m]))
+                read_out(bits, full, touched, span, new_starts, new_ends, new_blocks, new_words, counts)
         else:
             for b in range(np.int64(base_offsets[k]), np.int64(base_offsets[k + 1])):
                 add_set(
@@ -280,7 +252,7 @@ def unite_along_edges(
             for m in range(own_begin, own_end):
                 position = np.int64(own[m])
                 add_interval(bits, full, touched, span, position, position + 1)
-            read_out(bits, full, touched, span, one_starts, one_ends, new_blocks, new_words, counts)
+            read_out(bits, full, touched, span, new_starts, new_ends, new_blocks, new_words, counts)
         if not store(
             owner,
             counts,
@@ -293,8 +265,8 @@ def unite_along_edges(
             ends,
             blocks,
             words,
-            one_starts,
-            one_ends,
+            new_starts,
+            new_ends,
             new_blocks,
             new_words,
             control,
@@ -305,7 +277,8 @@ def unite_along_edges(
 
 @kernel(
     "i8(u4*, u4*, i8, i8, u8*, u4*, u8*, u4*, u8*, u4*, u8*, u4*, u8*, u4*, u8*, u4*, u8*, "
-    "u4*, u4*, u4*, u8*, u4*, u4*, u4*, u8*, u8*, u8*, u8*, i8*, u4*, u4*, u4*, u8*, i8*, i8*, i8*)"
+    "u4*, u4*, u4*, u8*, u4*, u4*, u4*, u8*, u8*, u8*, u8*, i8*, u4*, u4*, u4*, u8*, i8*, i8*, i8*, "
+    "u4*, i8, u1*)"
 )
 def subtract(
     kept,
@@ -344,8 +317,13 @@ def subtract(
     counts,
     control,
     stop,
+    spared,
+    spared_count,
+    had,
 ):
     """Set k becomes what is in set ``kept[k]`` of the first family and not in ``taken[k]`` of the second.
+
+    The positions `spared` are not taken away; `had` has room for as many marks.
 
     Both families lie in one pool, the results in another. Returns where it came to, as `unite_along_edges`
     does.
@@ -368,6 +346,8 @@ def subtract(
             touched,
             span,
         )
+        for j in range(spared_count):
+            had[j] = holds(bits, full, np.int64(spared[j]))
         take_set(
             np.int64(taken[k]),
             b_first_i,
@@ -382,6 +362,10 @@ def subtract(
             full,
             touched,
         )
+        for j in range(spared_count):
+            if had[j]:
+                position = np.int64(spared[j])
+                add_interval(bits, full, touched, span, position, position + 1)
         read_out(bits, full, touched, span, new_starts, new_ends, new_blocks, new_words, counts)
         if not store(
             k,
