@@ -10,12 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gpuengine as ge
 from gpuengine.evaluation import scheme_reads
+from gpuengine.evaluation.thresholds import Thresholds
 from gpuengine.planning import scheme_costs
 from tests.differential.compare import assert_agrees, engine_facts, oracle_facts
+from tests.differential.devices import BACK_AND_FORTH, EVERYWHERE, emulated, on
 from tests.structured_programs import Structured, structured_programs
 
 MODULES = st.booleans()
+DEVICE = emulated()
 
 
 @contextmanager
@@ -45,6 +49,14 @@ def test_reads_in_small_pieces(case: Structured, room: int) -> None:
         assert_agrees(str(case), case.facts)
 
 
+@settings(max_examples=40)
+@given(structured_programs(), st.sampled_from([EVERYWHERE, BACK_AND_FORTH]))
+def test_schemes_beside_tables_on_a_device(case: Structured, thresholds: Thresholds) -> None:
+    """Compact schemes stay on the host; what they exchange with tables on a device is the same."""
+    with eager():
+        assert_agrees(str(case), case.facts, **on(DEVICE, thresholds))
+
+
 @settings(max_examples=60)
 @given(structured_programs())
 def test_tables_that_turn_into_closures_between_rounds(case: Structured) -> None:
@@ -69,8 +81,6 @@ def test_unions_wherever_the_rules_allow(case: Structured) -> None:
 @given(structured_programs(), structured_programs())
 def test_schemes_are_chosen_anew_each_time(case: Structured, other: Structured) -> None:
     """Materialising again after loading more is like starting with everything."""
-    import gpuengine as ge
-
     with eager():
         engine = ge.Engine(str(case))
         for facts in (case.facts, other.facts):
