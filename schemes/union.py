@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -64,7 +64,7 @@ class Union(Scheme):
     def __init__(self, name: str, parts: Sequence[Part], own: Table) -> None:
         self.name = name
         self.arity = own.arity
-        self.parts = sorted(parts, key=lambda part: isinstance(part.scheme, Table))
+        self.parts = _in_order(parts)
         self.own = own
         self._all = [*self.parts, Part(own, tuple(range(own.arity)))]
         self._widened = [(0, 0)] * own.arity
@@ -72,6 +72,14 @@ class Union(Scheme):
         self._deleting = False
         self._deleted: list[list[np.ndarray]] = []
         self._overlap: tuple[tuple[int, ...], list[_Taken | None], int] | None = None
+
+    def replace(self, old: Scheme, new: Scheme) -> None:
+        """Read another scheme, with the same facts, in the place of one."""
+        self.parts = _in_order(
+            Part(new if part.scheme is old else part.scheme, part.permutation) for part in self.parts
+        )
+        self._all = [*self.parts, self._all[-1]]
+        self._overlap = None
 
     @property
     def bounds(self) -> list[tuple[int, int]]:  # type: ignore[override]
@@ -272,6 +280,11 @@ class Union(Scheme):
             masks, total = _find_overlap(self._all, sizes)
             self._overlap = sizes, masks, total
         return self._overlap[1], self._overlap[2]
+
+
+def _in_order(parts: Iterable[Part]) -> list[Part]:
+    """Compact parts before tables: whether a row is in one of those is told without listing anything."""
+    return sorted(parts, key=lambda part: isinstance(part.scheme, Table))
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,11 @@ class StratumSchemes:
             edges, permutation = self.database.tables[source.relation], source.permutation
         for batch in edges.scan():
             closure.insert(Part(edges, permutation).outward(batch), len(batch[0]))
-        facts = len(self.database.tables[name])
+        table = self.database.tables[name]
+        for scheme in self.database.tables.values():
+            if isinstance(scheme, Union):
+                scheme.replace(table, closure)
+        facts = len(table)
         self.database.tables[name] = closure
         self._handle(known.candidate)
         self._note(name, closure.kind, f"{known.candidate.why}, and {facts:,} facts are more than expected")
