@@ -26,6 +26,7 @@ from gpuengine.kernels.contract import Backend, DeviceMemoryError
 from gpuengine.kernels.cpu import evaluation_kernels
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.jit import load_in_background
+from gpuengine.kernels.position_sets import PoolFull
 from gpuengine.language import parse_program, parse_query
 from gpuengine.language.program import Atom, Attribute, Constant, Program, Relation, Rule, Variable
 from gpuengine.planning.order import order_body
@@ -298,6 +299,8 @@ class Engine:
         except DeviceMemoryError:
             _move_to_host(read)
             return _evaluate(rule, database, budget)
+        except PoolFull as error:
+            budget.refuse_sets(", ".join(sorted(body_relations(rule.body))), error.needed)
 
     def _tables(self) -> Mapping[str, Scheme]:
         if self._result is not None:

@@ -8,7 +8,7 @@ from gpuengine.kernels.cpu.position_sets import NEVER
 from gpuengine.kernels.primitives import NONE
 from gpuengine.schemes.contract import Columns, Domain
 from gpuengine.schemes.nodes import Nodes
-from gpuengine.schemes.pairs import BACKWARD, FORWARD, PairScheme, Reading
+from gpuengine.schemes.pairs import BACKWARD, FORWARD, Gone, PairScheme, Reading
 from gpuengine.schemes.reachability import NO_LIMIT, Reachability
 from gpuengine.schemes.table import Table
 
@@ -50,7 +50,7 @@ class Closure(PairScheme):
         total = self._nodes.nbytes + sum(way.nbytes for way in self._ways if way is not None)
         total += sum(known[1].nbytes for known in self._ids if known is not None)
         total += sum(a.nbytes + b.nbytes for a, b in self._scheduled)
-        return total + sum(gone.nbytes for gone in self._deleted)
+        return total + sum(gone.positions.nbytes + gone.ids_at.nbytes for gone in self._deleted)
 
     @property
     def edges(self) -> list[np.ndarray]:
@@ -60,7 +60,8 @@ class Closure(PairScheme):
     @property
     def mutual_pairs(self) -> int:
         """How many facts R(x, y) there are with R(y, x) a fact too."""
-        return self._forward.mutual_pairs
+        now, before = self._forward.mutual_pairs
+        return before if self._deleting else now
 
     @property
     def _forward(self) -> Reachability:
@@ -70,7 +71,7 @@ class Closure(PairScheme):
 
     def count(self, domain: Domain) -> int:
         if domain is Domain.DELETED:
-            return sum(gone.reached.pairs for gone in self._deleted)
+            return sum(gone.reading.reached.pairs for gone in self._deleted)
         now, before = self._forward.pairs
         if domain is Domain.NEW:
             return abs(now - before)
@@ -94,18 +95,29 @@ class Closure(PairScheme):
         way = self._ways[column]
         if way is None or not way.nodes:
             return float(max(len(self._nodes), 1))
-        return float(max(int(np.count_nonzero(way.now.sets.sizes[way.now.owners])), 1))
+        return float(max(way.sources, 1))
 
     def advance(self) -> int:
-        edges = self._take_scheduled()
-        for column, way in enumerate(self._ways):
-            if way is not None:
-                way.insert(edges[column], edges[1 - column], len(self._nodes))
-        self._last_edges = edges
+        self._changes += 1
+        scheduled = list(self._scheduled)
+        sources, targets = self._take_scheduled()
+        try:
+            self._forward.insert(sources, targets, len(self._nodes))
+        except BaseException:
+            self._scheduled = scheduled
+            raise
+        backward = self._ways[BACKWARD]
+        if backward is not None:
+            # It can be made again when it is next asked for, should it not come through.
+            self._ways[BACKWARD] = None
+            backward.insert(targets, sources, len(self._nodes))
+            self._ways[BACKWARD] = backward
+        self._last_edges = sources, targets
         self._deleting = False
         return self.count(Domain.NEW)
 
     def renew(self) -> int:
+        self.forget()
         if self._forward.nodes:
             sources, targets = self.edges
             self._scheduled.append((sources, targets))
@@ -130,14 +142,18 @@ class Closure(PairScheme):
         found = self._forward.delete(sources, targets)
         backward = self._ways[BACKWARD]
         if backward is not None:
+            self._ways[BACKWARD] = None
             backward.delete(targets, sources)
+            self._ways[BACKWARD] = backward
         self._last_edges = sources[found], targets[found]
         self._deleting = True
         return self.count(Domain.NEW)
 
     def remove(self) -> None:
+        self._changes += 1
         if self._deleting:
-            self._deleted.append(self._reading(FORWARD, Domain.NEW))
+            way = self._forward
+            self._deleted.append(Gone(way.change, way.positions, self._ids_at(FORWARD, way.node_at)))
         self._deleting = False
         self.settle()
 
@@ -176,7 +192,7 @@ class Closure(PairScheme):
     def _reading(self, column: int, domain: Domain) -> Reading:
         way = self._way(column)
         if domain is Domain.NEW:
-            return Reading(way.change, way.positions, self._ids_at(column, way.node_at))
+            return Reading(way.change.reached, way.positions, self._ids_at(column, way.node_at))
         if domain is Domain.OLD or self._deleting:
             known = way.positions[: len(way.before.owners)]
             return Reading(way.before, known, self._ids_at(column, way.node_at_before))

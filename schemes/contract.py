@@ -69,6 +69,11 @@ class Scheme(ABC):
     def nbytes(self) -> int:
         return self.host_nbytes + self.device_nbytes
 
+    @property
+    @abstractmethod
+    def version(self) -> tuple[int, ...]:
+        """What is another one whenever the facts have changed."""
+
     @abstractmethod
     def count(self, domain: Domain) -> int:
         """How many facts there are; nothing is enumerated for it."""
@@ -130,7 +135,7 @@ class Scheme(ABC):
 
     @abstractmethod
     def renew(self) -> int:
-        """All that is there or scheduled becomes NEW: a fixpoint begins. How much that is."""
+        """All that is there or scheduled becomes NEW, nothing is DELETED: a fixpoint begins. How much."""
 
     @abstractmethod
     def settle(self) -> None:
@@ -159,6 +164,12 @@ class Scheme(ABC):
     def widen(self, bounds: Sequence[tuple[int, int]]) -> None:
         """Admit ids within `bounds`."""
         self.bounds = [cover(old, new) for old, new in zip(self.bounds, bounds, strict=True)]
+
+
+def in_pieces(columns: Columns, room: int) -> Iterator[list[np.ndarray]]:
+    """Columns of equal length in pieces of at most `room` rows; none are empty."""
+    for start in range(0, len(columns[0]), room):
+        yield [column[start : start + room] for column in columns]
 
 
 def cover(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:

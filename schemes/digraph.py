@@ -55,6 +55,12 @@ class Adjacency:
         self.linked = end
         return first
 
+    def unlink(self, first: int) -> None:
+        """Take back the links from `first` on, the last that were added."""
+        for link in range(self.linked - 1, first - 1, -1):
+            self.heads[self.link_sources[link]] = self.links[link]
+        self.linked = first
+
     def remove(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Take away the edges between each pair; a mask of those that had any. O(edges of the sources)."""
         found = np.zeros(len(sources), np.bool_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +11,8 @@ from gpuengine.kernels.cpu.digraph_kernels import order_by_key
 from gpuengine.kernels.cpu.primitives import CpuPrimitives
 from gpuengine.kernels.position_sets import PositionSets, SegmentPool
 from gpuengine.kernels.primitives import NONE
-from gpuengine.schemes.contract import Columns, Domain
-from gpuengine.schemes.pairs import FORWARD, PairScheme, Reached, Reading
+from gpuengine.schemes.contract import Columns, Domain, cover
+from gpuengine.schemes.pairs import FORWARD, Gone, PairScheme, Reached, Reading
 
 _COMPONENTS = CpuPrimitives().components
 
@@ -59,16 +60,22 @@ class Equivalence(PairScheme):
             total += sum(view.owners.nbytes + view.sets.nbytes + view.sets.pool.nbytes for view in views)
             total += 2 * classes.positions.nbytes
         total += sum(a.nbytes + b.nbytes for a, b in self._scheduled)
-        return total + sum(gone.nbytes for gone in self._deleted)
+        return total + sum(gone.positions.nbytes + gone.ids_at.nbytes for gone in self._deleted)
 
     @property
     def edges(self) -> list[np.ndarray]:
         """The facts that are kept as edges, as columns of ids."""
         return [self._nodes.ids[nodes] for nodes in self._edges]
 
+    def widen(self, bounds: Sequence[tuple[int, int]]) -> None:
+        """What is in one column is in the other too."""
+        super().widen(bounds)
+        both = cover(*self.bounds)
+        self.bounds = [both, both]
+
     def count(self, domain: Domain) -> int:
         if domain is Domain.DELETED:
-            return sum(gone.reached.pairs for gone in self._deleted)
+            return sum(gone.reading.reached.pairs for gone in self._deleted)
         now, before = _count_pairs(self._labels), _count_pairs(self._labels_before)
         if domain is Domain.NEW:
             return abs(now - before)
@@ -78,6 +85,7 @@ class Equivalence(PairScheme):
         return float(max(int(np.count_nonzero(self._labels != NONE)), 1))
 
     def advance(self) -> int:
+        self._changes += 1
         sources, targets = self._take_scheduled()
         nodes = len(self._nodes)
         labels = np.full(nodes, NONE, np.uint32)
@@ -98,6 +106,7 @@ class Equivalence(PairScheme):
         return self.count(Domain.NEW)
 
     def renew(self) -> int:
+        self.forget()
         self.settle()
         self._labels_before, self._classes = np.empty(0, np.uint32), None
         return self.count(Domain.NEW)
@@ -125,8 +134,10 @@ class Equivalence(PairScheme):
         return self.count(Domain.NEW)
 
     def remove(self) -> None:
+        self._changes += 1
         if self._deleting:
-            self._deleted.append(self._reading(FORWARD, Domain.NEW))
+            gone = self._reading(FORWARD, Domain.NEW)
+            self._deleted.append(Gone(gone, gone.positions, gone.ids_at))
         self._deleting = False
         self.settle()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from gpuengine.kernels.position_sets import PositionSets
 from gpuengine.kernels.primitives import NONE
 from gpuengine.schemes.contract import BATCH, Columns, Domain, Scheme
 from gpuengine.schemes.nodes import Nodes
+from gpuengine.schemes.table_reads import match_rows
 
 FORWARD, BACKWARD = 0, 1
 
@@ -47,12 +49,6 @@ class Reading:
     positions: np.ndarray
     ids_at: np.ndarray
 
-    @property
-    def nbytes(self) -> int:
-        sets = self.reached.sets
-        arrays = (self.reached.owners, self.positions, self.ids_at)
-        return sets.nbytes + sets.pool.nbytes + sum(array.nbytes for array in arrays)
-
     def holds(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Is each target a partner of the source beside it?"""
         places = np.full(len(targets), NONE, np.uint32)
@@ -69,6 +65,26 @@ class Reading:
         yield from expand(self.reached.sets, self.reached.owners, self.ids_at, room)
 
 
+class HasReached(Protocol):
+    """Partners that may be found out only when they are asked for."""
+
+    @property
+    def reached(self) -> Reached: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Pairs that were deleted at one time, with what positions meant then."""
+
+    change: HasReached
+    positions: np.ndarray
+    ids_at: np.ndarray
+
+    @property
+    def reading(self) -> Reading:
+        return Reading(self.change.reached, self.positions, self.ids_at)
+
+
 class PairScheme(Scheme):
     """Reads facts R(x, y) from sets of partners; how they come to be is the business of its subclasses."""
 
@@ -79,7 +95,12 @@ class PairScheme(Scheme):
         self._nodes = Nodes()
         self._scheduled: list[tuple[np.ndarray, np.ndarray]] = []
         self._deleting = False
-        self._deleted: list[Reading] = []
+        self._deleted: list[Gone] = []
+        self._changes = 0
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        return (self._changes,)
 
     @abstractmethod
     def _reading(self, column: int, domain: Domain) -> Reading:
@@ -91,7 +112,7 @@ class PairScheme(Scheme):
             return self._reading(FORWARD, domain).holds(sources, targets)
         found = np.zeros(count, np.bool_)
         for gone in self._deleted:
-            found |= gone.holds(sources, targets)
+            found |= gone.reading.holds(sources, targets)
         return found
 
     def expand(
@@ -99,13 +120,16 @@ class PairScheme(Scheme):
     ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
         ((column, ids),) = bound.items()
         if domain is Domain.DELETED:
-            yield from self._expand_deleted(column, ids)
+            yield from self._expand_deleted(column, ids, room)
             return
         for places, values in self._reading(column, domain).partners(self._nodes.find(ids), room):
             yield places, [values]
 
     def scan(self, domain: Domain = Domain.ALL, room: int = BATCH) -> Iterator[list[np.ndarray]]:
-        readings = self._deleted if domain is Domain.DELETED else [self._reading(FORWARD, domain)]
+        if domain is Domain.DELETED:
+            readings = [gone.reading for gone in self._deleted]
+        else:
+            readings = [self._reading(FORWARD, domain)]
         for reading in readings:
             for nodes, values in reading.all_partners(room):
                 yield [self._nodes.ids[nodes], values]
@@ -161,10 +185,9 @@ class PairScheme(Scheme):
         sizes[known] = reached.sets.sizes[owners[known]]
         return sizes
 
-    def _expand_deleted(self, column: int, ids: np.ndarray) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-        """By comparing each with all: what was deleted is seldom asked for by a column."""
+    def _expand_deleted(
+        self, column: int, ids: np.ndarray, room: int
+    ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+        """By comparing with all of them: what was deleted is seldom asked for by a column."""
         for batch in self.scan(Domain.DELETED):
-            for place, id in enumerate(ids):
-                values = batch[1 - column][batch[column] == id]
-                if len(values):
-                    yield np.full(len(values), place, np.uint32), [values]
+            yield from match_rows(batch, {column: ids}, room)

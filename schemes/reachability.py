@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -13,12 +14,14 @@ from gpuengine.kernels.primitives import NONE
 from gpuengine.schemes import condensation
 from gpuengine.schemes.condensation import Condensed, Lists, by_level, children_of, condense, gathered
 from gpuengine.schemes.digraph import Adjacency, adjacency
-from gpuengine.schemes.numbering import no_numbering, number_nodes
+from gpuengine.schemes.numbering import Numbering, no_numbering, number_nodes
 from gpuengine.schemes.pairs import Reached
 
 NO_LIMIT = 1 << 62
 _REBUILD_SHARE = 2
 """A batch of at least one part in so many of the edges makes everything anew, newly numbered."""
+_MANY = 4
+"""A change that touches one node in so many makes all sets anew: in parallel, and by fewer unions."""
 _GARBAGE_SHARE = 2
 _WORN_OUT = 2
 """Sets that have grown by such a factor since nodes were numbered are made anew, newly numbered."""
@@ -26,7 +29,7 @@ _SMALL = 1 << 16
 """So many bytes are not worth tidying up."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Version:
     """The strongly connected component of each node, and for each component what it reaches.
 
@@ -44,9 +47,65 @@ class _Version:
     def nodes(self) -> int:
         return len(self.component)
 
-    @property
+    @cached_property
     def pairs(self) -> int:
         return int(self.sets.sizes[self.component].sum())
+
+    @cached_property
+    def sources(self) -> int:
+        """How many nodes reach any."""
+        return int(np.count_nonzero(self.sets.sizes[self.component]))
+
+    @property
+    def mutual_pairs(self) -> int:
+        """How many of the pairs there are the other way round as well: those within a component."""
+        sizes = np.bincount(self.component, minlength=len(self.cyclic)).astype(np.uint64)
+        return int((sizes[self.cyclic != 0] ** 2).sum())
+
+
+@dataclass(frozen=True)
+class Change:
+    """What two versions do not have in common; found out when first asked for.
+
+    One of them has all that the other has. `filled` are the positions that nodes took in between.
+    """
+
+    now: _Version
+    before: _Version
+    numbering: Numbering
+    filled: np.ndarray
+    stop: np.ndarray
+
+    @cached_property
+    def reached(self) -> Reached:
+        now, before = self.now, self.before
+        if now is before:
+            return Reached(np.empty(0, np.uint32), empty_sets(now.sets.pool, 0))
+        # Where there was nothing, an empty set is subtracted: that of an owner past the others.
+        empty = len(before.sets)
+        earlier = before.sets.copy(empty + 1)
+        old = np.full(now.nodes, empty, np.uint32)
+        old[: before.nodes] = before.component
+        changed = now.sets.sizes[now.component] != earlier.sizes[old]
+        pairs = (now.component[changed].astype(np.uint64) << np.uint64(32)) | old[changed]
+        distinct, which = np.unique(pairs, return_inverse=True)
+        new_owner = (distinct >> np.uint64(32)).astype(np.uint32)
+        old_owner = (distinct & np.uint64(NONE)).astype(np.uint32)
+        grown = bool(np.all(now.sets.sizes[new_owner] >= earlier.sizes[old_owner]))
+        later = now.sets, new_owner
+        more, less = (later, (earlier, old_owner)) if grown else ((earlier, old_owner), later)
+        sets = subtract(*more, *less, len(self.numbering.node_at), spared=self.filled, stop=self.stop)
+        self.numbering.count(sets, np.arange(len(sets), dtype=np.uint32))
+        owners = np.full(now.nodes, NONE, np.uint32)
+        owners[changed] = which
+        return Reached(owners, sets)
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes by itself, which is nothing before it is asked for."""
+        if "reached" not in self.__dict__:
+            return 0
+        return self.reached.owners.nbytes + self.reached.sets.nbytes + self.reached.sets.pool.nbytes
 
 
 class Reachability:
@@ -76,7 +135,7 @@ class Reachability:
         self._now = self._before = empty
         self._filled = none
         self._numbered_bytes = 0
-        self._change: Reached | None = None
+        self._change: Change | None = None
 
     @property
     def nodes(self) -> int:
@@ -116,10 +175,14 @@ class Reachability:
         return now, now if self._before is self._now else self._before.pairs
 
     @property
-    def mutual_pairs(self) -> int:
-        """How many of the pairs there are the other way round as well: those within a component."""
-        sizes = np.bincount(self._now.component, minlength=len(self._now.cyclic)).astype(np.uint64)
-        return int((sizes[self._now.cyclic != 0] ** 2).sum())
+    def sources(self) -> int:
+        """How many nodes reach any."""
+        return self._now.sources
+
+    @property
+    def mutual_pairs(self) -> tuple[int, int]:
+        """How many pairs there are both ways, now and before."""
+        return self._now.mutual_pairs, self._before.mutual_pairs
 
     @property
     def nbytes(self) -> int:
@@ -130,14 +193,14 @@ class Reachability:
             parts += [version.component.nbytes, version.cyclic.nbytes, version.places.nbytes]
             parts.append(version.sets.nbytes)
         if self._change is not None:
-            parts += [self._change.owners.nbytes, self._change.sets.nbytes, self._change.sets.pool.nbytes]
+            parts.append(self._change.nbytes)
         return sum(parts)
 
     @property
-    def change(self) -> Reached:
-        """What is reached in one of the versions and not in the other; made when first asked for."""
+    def change(self) -> Change:
+        """What is reached in one of the versions and not in the other."""
         if self._change is None:
-            self._change = self._difference()
+            self._change = Change(self._now, self._before, self._numbering, self._filled, self.stop)
         return self._change
 
     def insert(self, sources: np.ndarray, targets: np.ndarray, nodes: int) -> None:
@@ -148,10 +211,16 @@ class Reachability:
         self.merge()
         if not len(sources):
             return
-        if len(sources) * _REBUILD_SHARE >= self._edges:
-            self._insert_by_rebuilding(sources, targets, nodes)
-        else:
-            self._insert_by_extending(sources, targets, nodes)
+        state = self._out, self._in, self._numbering, self._now, self._before
+        try:
+            if len(sources) * _REBUILD_SHARE >= self._edges:
+                self._insert_by_rebuilding(sources, targets, nodes)
+            else:
+                self._insert_by_extending(sources, targets, nodes)
+        except BaseException:
+            self._out, self._in, self._numbering, self._now, self._before = state
+            self._filled = NO_POSITIONS
+            raise
         self._edges += len(sources)
 
     def delete(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -162,9 +231,15 @@ class Reachability:
         incoming = self._incoming()
         marked, nodes = self._leading_to(np.unique(sources), incoming)
         found = self._out.remove(sources, targets)
-        incoming.remove(targets[found], sources[found])
-        self._edges -= int(np.count_nonzero(found))
-        self._now = self._recomputed(marked, nodes, new_from=0, with_bases=False)
+        sources, targets = sources[found], targets[found]
+        incoming.remove(targets, sources)
+        try:
+            self._now = self._changed(marked, nodes, new_from=0, with_bases=False)
+        except BaseException:
+            self._out.link(sources, targets)
+            incoming.link(targets, sources)
+            raise
+        self._edges -= len(sources)
         return found
 
     def merge(self) -> None:
@@ -240,11 +315,16 @@ class Reachability:
         incoming = self._incoming()
         silent = self._add_nodes(sources, targets, nodes)
         new_from = self._out.link(sources, targets)
-        incoming.link(targets, sources)
+        first_in = incoming.link(targets, sources)
         loud = np.unique(sources[~silent])
-        if len(loud):
-            marked, affected = self._leading_to(loud, incoming)
-            self._now = self._recomputed(marked, affected, new_from=new_from, with_bases=True)
+        try:
+            if len(loud):
+                marked, affected = self._leading_to(loud, incoming)
+                self._now = self._changed(marked, affected, new_from=new_from, with_bases=True)
+        except BaseException:
+            self._out.unlink(new_from)
+            incoming.unlink(first_in)
+            raise
         if silent.any():
             _, grown = self._leading_to(np.unique(sources[silent]), incoming)
             self._numbering.count(self._now.sets, np.unique(self._now.component[grown]), anew=True)
@@ -291,6 +371,12 @@ class Reachability:
         count = kernels.mark_reached(*incoming.arrays, seeds, len(seeds), marked, queue)
         return marked, queue[:count]
 
+    def _changed(self, marked: np.ndarray, nodes: np.ndarray, *, new_from: int, with_bases: bool) -> _Version:
+        """The version after a change that touches the given nodes; made from nothing if these are many."""
+        if len(nodes) * _MANY < self.nodes:
+            return self._recomputed(marked, nodes, new_from=new_from, with_bases=with_bases)
+        return self._built(self._out, self.nodes, number=False, pool_of=self._now)
+
     def _recomputed(
         self, marked: np.ndarray, nodes: np.ndarray, *, new_from: int, with_bases: bool
     ) -> _Version:
@@ -332,30 +418,6 @@ class Reachability:
         fresh = int(np.count_nonzero(changed))
         owners[changed] = np.arange(total, total + fresh, dtype=np.uint32)
         return owners, total + fresh
-
-    def _difference(self) -> Reached:
-        now, before = self._now, self._before
-        if now is before:
-            return Reached(np.empty(0, np.uint32), empty_sets(now.sets.pool, 0))
-        # Where there was nothing, an empty set is subtracted: that of an owner past the others.
-        empty = len(before.sets)
-        earlier = before.sets.copy(empty + 1)
-        old = np.full(now.nodes, empty, np.uint32)
-        old[: before.nodes] = before.component
-        changed = now.sets.sizes[now.component] != earlier.sizes[old]
-        pairs = (now.component[changed].astype(np.uint64) << np.uint64(32)) | old[changed]
-        distinct, which = np.unique(pairs, return_inverse=True)
-        new_owner = (distinct >> np.uint64(32)).astype(np.uint32)
-        old_owner = (distinct & np.uint64(NONE)).astype(np.uint32)
-        grown = bool(np.all(now.sets.sizes[new_owner] >= earlier.sizes[old_owner]))
-        more = (
-            (now.sets, new_owner, earlier, old_owner) if grown else (earlier, old_owner, now.sets, new_owner)
-        )
-        sets = subtract(*more, len(self.node_at), spared=self._filled, stop=self.stop)
-        self._numbering.count(sets, np.arange(len(sets), dtype=np.uint32))
-        owners = np.full(now.nodes, NONE, np.uint32)
-        owners[changed] = which
-        return Reached(owners, sets)
 
     def _tidy_up(self) -> None:
         """Renumber the nodes if sets have grown much since that was done; throw away sets that nobody has."""

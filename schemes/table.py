@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from gpuengine.kernels.contract import Array, Backend, KeySet, RowIndex, Rows
-from gpuengine.schemes.contract import BATCH, Bounds, Columns, Domain, Scheme, cover
+from gpuengine.schemes.contract import BATCH, Bounds, Columns, Domain, Scheme, cover, in_pieces
 from gpuengine.schemes.table_reads import is_row_of, match_rows, probe
 
 
@@ -39,6 +39,7 @@ class Table(Scheme):
         self._copy: tuple[Backend, Rows] | None = None
         self._going: np.ndarray | None = None
         self._deleted: list[list[np.ndarray]] = []
+        self._removals = 0
 
     def __len__(self) -> int:
         return self.rows.count
@@ -105,6 +106,10 @@ class Table(Scheme):
             self.rows.append(new, fresh)
         return fresh
 
+    @property
+    def version(self) -> tuple[int, ...]:
+        return self.rows.count, self._removals
+
     def count(self, domain: Domain) -> int:
         start, end = self.rows.delta
         if domain is Domain.DELETED:
@@ -133,17 +138,18 @@ class Table(Scheme):
     ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
         if domain in (Domain.NEW, Domain.DELETED):
             for batch in self.scan(domain):
-                yield from match_rows(batch, bound)
+                yield from match_rows(batch, bound, room)
             return
         yield from probe(self, bound, count, domain is Domain.OLD and self._going is None, room)
 
     def scan(self, domain: Domain = Domain.ALL, room: int = BATCH) -> Iterator[list[np.ndarray]]:
         if domain is Domain.DELETED:
-            yield from (list(batch) for batch in self._deleted)
+            for batch in self._deleted:
+                yield from in_pieces(batch, room)
             return
         start, end = self.rows.delta
         if domain is Domain.NEW and self._going is not None:
-            yield [column[self._going] for column in self.columns()]
+            yield from in_pieces([column[self._going] for column in self.columns()], room)
             return
         if domain is Domain.ALL or self._going is not None:
             start, end = 0, self.rows.count
@@ -157,6 +163,9 @@ class Table(Scheme):
         return self.rows.advance()
 
     def renew(self) -> int:
+        self.forget()
+        if self._indexes and self.rows.delta != (0, self.rows.count):
+            self.forget_indexes()
         self.rows.delta = (0, self.rows.count)
         return self.rows.count
 
@@ -173,6 +182,7 @@ class Table(Scheme):
         going, self._going = self._going, None
         if going is None or not going.any():
             return
+        self._removals += 1
         columns = self.columns()
         self._deleted.append([column[going] for column in columns])
         kept = [column[~going] for column in columns]

@@ -19,9 +19,12 @@ from gpuengine.kernels.contract import (
     check,
     write,
 )
+from gpuengine.schemes.contract import in_pieces
 
 if TYPE_CHECKING:
     from gpuengine.schemes.table import Table
+
+_KEYS_AT_ONCE = 1 << 12
 
 
 def probe(
@@ -39,7 +42,7 @@ def probe(
         for column in range(arity)
         if column not in keys
     )
-    index = table.index(keys, growing=table.rows.delta[1] != table.rows.count)
+    index = table.index(keys, growing=table.rows.delta[0] != table.rows.count)
     step = IndexProbe(index, Domain.OLD if old else Domain.ALL, tuple(register[c] for c in keys), payload)
     driver = backend.rows(1 + len(bound), count)
     driver.append([np.arange(count, dtype=np.uint32), *bound.values()], count)
@@ -63,9 +66,18 @@ def probe(
 
 
 def match_rows(
-    batch: Sequence[np.ndarray], bound: Mapping[int, np.ndarray]
+    batch: Sequence[np.ndarray], bound: Mapping[int, np.ndarray], room: int
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-    """Places of keys and the free columns of the rows that match them, by sorting both."""
+    """Places of keys and the free columns of the rows that match them, by sorting some keys at a time."""
+    count = len(next(iter(bound.values())))
+    for start in range(0, count, _KEYS_AT_ONCE):
+        keys = {column: ids[start : start + _KEYS_AT_ONCE] for column, ids in bound.items()}
+        for places, *columns in in_pieces(_matches(batch, keys), room):
+            yield places + np.uint32(start), columns
+
+
+def _matches(batch: Sequence[np.ndarray], bound: Mapping[int, np.ndarray]) -> list[np.ndarray]:
+    """Places of keys, and the free columns of the rows that match them."""
     keys = [bound[column] for column in bound]
     rows = [batch[column] for column in bound]
     both = [np.concatenate(pair) for pair in zip(rows, keys, strict=True)]
@@ -76,11 +88,9 @@ def match_rows(
     first = np.searchsorted(row_numbers[order], key_numbers, "left")
     counts = np.searchsorted(row_numbers[order], key_numbers, "right") - first
     places = np.repeat(np.arange(len(keys[0]), dtype=np.uint32), counts)
-    if not len(places):
-        return
     within = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
     matching = order[np.repeat(first, counts) + within]
-    yield places, [batch[column][matching] for column in range(len(batch)) if column not in bound]
+    return [places, *(batch[column][matching] for column in range(len(batch)) if column not in bound)]
 
 
 def is_row_of(columns: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> np.ndarray:

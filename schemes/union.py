@@ -10,12 +10,12 @@ import numpy as np
 
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.schemes.closure import Closure
-from gpuengine.schemes.contract import BATCH, Columns, Domain, Scheme, cover
+from gpuengine.schemes.contract import BATCH, Columns, Domain, Scheme, cover, in_pieces
 from gpuengine.schemes.equivalence import Equivalence
 from gpuengine.schemes.table import Table
 from gpuengine.schemes.table_reads import is_row_of, match_rows
 
-_FEW = 1 << 8
+_FEW = 1 << 12
 """Rows are listed if at most one in so many is left out."""
 
 
@@ -106,6 +106,10 @@ class Union(Scheme):
     def device_nbytes(self) -> int:
         return self.own.device_nbytes
 
+    @property
+    def version(self) -> tuple[int, ...]:
+        return tuple(number for part in self._all for number in part.scheme.version)
+
     def count(self, domain: Domain) -> int:
         if domain is Domain.ALL or (domain is Domain.NEW and self._is_fresh):
             return self._known_overlap()[1]
@@ -141,7 +145,7 @@ class Union(Scheme):
     ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
         if domain is Domain.DELETED:
             for batch in self._deleted:
-                yield from match_rows(batch, bound)
+                yield from match_rows(batch, bound, room)
             return
         free = [column for column in range(self.arity) if column not in bound]
         for number, part in enumerate(self._read_in(domain)):
@@ -153,7 +157,8 @@ class Union(Scheme):
 
     def scan(self, domain: Domain = Domain.ALL, room: int = BATCH) -> Iterator[list[np.ndarray]]:
         if domain is Domain.DELETED:
-            yield from (list(batch) for batch in self._deleted)
+            for batch in self._deleted:
+                yield from in_pieces(batch, room)
             return
         if domain is Domain.ALL or (domain is Domain.NEW and self._is_fresh):
             yield from self._scan_all(room)
@@ -185,6 +190,7 @@ class Union(Scheme):
         return self.own.advance()
 
     def renew(self) -> int:
+        self.forget()
         self._is_fresh = True
         self.own.renew()
         return self.news
@@ -262,23 +268,24 @@ class Union(Scheme):
                 rows = min(len(batch[0]), sizes[number] - done)
                 columns = [column[:rows] for column in part.outward(batch)]
                 if mask is not None:
-                    columns = mask.of_batch(columns, done)
+                    pieces = mask.of_batch(columns, done)
                 elif number and not isinstance(part.scheme, Table):
                     kept = self._is_first(number, columns, Domain.ALL)
-                    columns = [column[kept] for column in columns]
+                    pieces = iter([[column[kept] for column in columns]])
+                else:
+                    pieces = iter([columns])
                 done += rows
-                if len(columns[0]):
-                    yield columns
+                yield from (piece for piece in pieces if len(piece[0]))
 
     def _sizes(self) -> tuple[int, ...]:
         return tuple(len(part.scheme) for part in self._all)
 
     def _known_overlap(self) -> tuple[list[_Taken | None], int]:
         """For each table which rows to take (None: all of them), and how many facts there are."""
-        sizes = self._sizes()
-        if self._overlap is None or self._overlap[0] != sizes:
-            masks, total = _find_overlap(self._all, sizes)
-            self._overlap = sizes, masks, total
+        version = self.version
+        if self._overlap is None or self._overlap[0] != version:
+            masks, total = _find_overlap(self._all, self._sizes())
+            self._overlap = version, masks, total
         return self._overlap[1], self._overlap[2]
 
 
@@ -305,18 +312,18 @@ class _Taken:
     def nbytes(self) -> int:
         return self.left_out.nbytes
 
-    def of_batch(self, columns: list[np.ndarray], start: int) -> list[np.ndarray]:
-        """What is taken of the rows from `start` on."""
+    def of_batch(self, columns: list[np.ndarray], start: int) -> Iterator[list[np.ndarray]]:
+        """What is taken of the rows from `start` on, in pieces: to leave out a few, nothing is copied."""
         rows = len(columns[0])
         if self.is_mask:
             bits = np.unpackbits(self.left_out[start // 8 : (start + rows + 7) // 8])
             kept = bits[start % 8 : start % 8 + rows].astype(np.bool_)
-            return [column[kept] for column in columns]
+            yield [column[kept] for column in columns]
+            return
         first, last = np.searchsorted(self.left_out, (start, start + rows))
-        if first == last:
-            return columns
         cuts = [-1, *(self.left_out[first:last] - start).tolist(), rows]
-        return [np.concatenate([column[a + 1 : b] for a, b in pairwise(cuts)]) for column in columns]
+        for a, b in pairwise(cuts):
+            yield [column[a + 1 : b] for column in columns]
 
 
 def _find_overlap(parts: Sequence[Part], sizes: Sequence[int]) -> tuple[list[_Taken | None], int]:

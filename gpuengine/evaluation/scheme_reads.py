@@ -9,7 +9,7 @@ import numpy as np
 from gpuengine.evaluation.compute import Bindings
 from gpuengine.evaluation.database import Database
 from gpuengine.language.program import Atom, Constant, Negation, Variable, Wildcard
-from gpuengine.planning.plan import Access, Step
+from gpuengine.planning.plan import Step
 from gpuengine.schemes.contract import Domain, Scheme
 
 ROOM = 1 << 16
@@ -28,7 +28,7 @@ def read_scheme(
     bound = bound_columns(atom, bindings, database)
     if len(bound) == scheme.arity:
         found = scheme.contains([bound[c] for c in range(scheme.arity)], bindings.rows, domain)
-    elif negated or step.access is Access.EXISTS:
+    elif negated or all(column in bound or isinstance(arg, Wildcard) for column, arg in enumerate(atom.args)):
         found = _exists(scheme, bound, bindings.rows, domain)
     else:
         yield from _expand(atom, scheme, bound, domain, bindings, stop)
