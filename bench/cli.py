@@ -1,4 +1,4 @@
-"""The command line: ``list``, ``run``, ``scale``, ``load``, ``gpu-model``."""
+"""The command line: ``list``, ``run``, ``scale``, ``load``, ``gpu-model``, ``table``."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from bench.contenders import OURS, Contender, Ours, choose_peers, present
 from bench.prepare import MissingFacts, Places, prepare
 from bench.results import Report, WorkloadResult
 from bench.runner import Settings, measure_unit, run_workload
+from bench.schemes import command as scheme_tables
 
 _RESULTS = Path(__file__).parent / "results"
 _AGREEING = 2
@@ -54,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     read = commands.add_parser("load", parents=[common], help="reading TSV and Parquet against DuckDB")
     read.add_argument("--rows", type=int, default=10_000_000)
     gpu_model.add_command(commands)
+    scheme_tables.add_command(commands)
     return parser
 
 
@@ -68,6 +70,10 @@ def main(arguments: Sequence[str], ours: Contender | None = None, places: Places
     try:
         if options.command == "gpu-model":
             return gpu_model.run_command(options, places or Places.default(options.workloads, options.graphs))
+        if options.command == "table":
+            return scheme_tables.run_command(
+                options, places or Places.default(options.workloads, options.graphs)
+            )
         workloads = _workloads(options)
         peers = choose_peers("duckdb-loop" if options.command == "load" else options.peers)
         engine: list[Contender] = [] if options.no_ours else [ours or Ours()]

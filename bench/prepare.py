@@ -44,6 +44,11 @@ class Places:
             graphs or Path(os.environ.get("GPUENGINE_GRAPHS", shared / "data" / "graphs")),
         )
 
+    @property
+    def lubm(self) -> Path:
+        """The folder of the LUBM generator and axioms, beside the graphs."""
+        return self.graphs.parent / "lubm"
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -62,16 +67,16 @@ def prepare(workload: Workload, places: Places) -> Prepared:
         _require(folder, "--workloads or GPUENGINE_WORKLOADS")
         packed = sorted(folder.glob("*.facts.gz"))
         facts = places.data / "shared" / source.name
-        _once(facts, packed, lambda into: _unpack({p: into / p.stem for p in packed}))
+        once(facts, packed, lambda into: _unpack({p: into / p.stem for p in packed}))
         return Prepared(workload, folder / workload.program, facts)
     if source.kind == "graph":
         packed_graph = places.graphs / source.name
         _require(packed_graph, "--graphs or GPUENGINE_GRAPHS")
         facts = places.data / "graphs" / source.name.removesuffix(".gz").removesuffix(".facts")
-        _once(facts, [packed_graph], lambda into: _unpack({packed_graph: into / "edge.facts"}))
+        once(facts, [packed_graph], lambda into: _unpack({packed_graph: into / "edge.facts"}))
         return Prepared(workload, PROGRAMS / workload.program, facts)
     facts = places.data / "generated" / f"{source.name}-{source.size}-v{VERSION}"
-    _once(facts, [], lambda into: _generate(source.name, source.size, into))
+    once(facts, [], lambda into: _generate(source.name, source.size, into))
     own = facts / workload.program
     return Prepared(workload, own if own.exists() else PROGRAMS / workload.program, facts)
 
@@ -81,7 +86,7 @@ def _require(path: Path, option: str) -> None:
         raise MissingFacts(f"{path} does not exist; point {option} to the folder that holds it")
 
 
-def _once(folder: Path, sources: list[Path], fill: Callable[[Path], None]) -> None:
+def once(folder: Path, sources: list[Path], fill: Callable[[Path], None]) -> None:
     """Fill `folder` unless it is there and newer than its sources."""
     if folder.exists() and all(s.stat().st_mtime <= folder.stat().st_mtime for s in sources):
         return
