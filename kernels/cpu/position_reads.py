@@ -92,12 +92,14 @@ def list_positions(
                         cursor[CURSOR_SEGMENT] = segment
                         cursor[CURSOR_OFFSET] = position - np.int64(starts[k])
                         return written
-                    value = values[position]
-                    if value != np.uint32(NONE):
+                    # What is passed over is written too, and then written over.
+                    stretch = min(end, position + room - written)
+                    for p in range(position, stretch):
+                        value = values[p]
                         asked[written] = np.uint32(j)
                         listed[written] = value
-                        written += 1
-                    position += 1
+                        written += np.int64(value != np.uint32(NONE))
+                    position = stretch
                 segment += 1
                 offset = 0
             while segment < intervals + np.int64(n_b[owner]):

@@ -134,10 +134,11 @@ class CpuPrimitives(Primitives):
         return levels
 
     def strongly_connected(self, offsets: np.ndarray, targets: np.ndarray, nodes: int) -> np.ndarray:
-        number = np.zeros(nodes, np.uint32)
-        low, stack, path, labels = (np.empty(nodes, np.uint32) for _ in range(4))
-        graphs.label_strong(offsets, targets, nodes, number, low, np.array(offsets), stack, path, labels)
-        return labels
+        components, count = position_primitives.condense(offsets, targets, nodes)
+        least = np.empty(count, np.uint32)
+        # Of several values for one place the last one stays.
+        least[components[::-1]] = np.arange(nodes - 1, -1, -1, dtype=np.uint32)
+        return least[components]
 
     def condense(self, offsets: np.ndarray, targets: np.ndarray, nodes: int) -> tuple[np.ndarray, int]:
         return position_primitives.condense(offsets, targets, nodes)

@@ -1,4 +1,4 @@
-"""Kernels over graphs: components, levels, strongly connected components; each O(n + m) on one thread."""
+"""Kernels over graphs: components and levels; each O(n + m) on one thread."""
 
 from __future__ import annotations
 
@@ -85,63 +85,3 @@ def peel(offsets, targets, nodes, levels, incoming, queue):
                 queue[end] = np.uint32(y)
                 end += 1
     return end
-
-
-@device
-def close_component(x, height, number, stack, labels):
-    """Give the nodes from the top of the stack down to `x` their least node as label; the height left."""
-    least = x
-    bottom = height
-    y = np.int64(-1)
-    while y != x:
-        bottom -= 1
-        y = np.int64(stack[bottom])
-        if y < least:
-            least = y
-    for k in range(bottom, height):
-        y = np.int64(stack[k])
-        labels[y] = np.uint32(least)
-        number[y] = np.uint32(NONE)
-    return bottom
-
-
-@kernel("i8(u8*, u4*, i8, u4*, u4*, u8*, u4*, u4*, u4*)")
-def label_strong(offsets, targets, nodes, number, low, edge, stack, path, labels):
-    """Tarjan's algorithm without recursion.
-
-    `number` comes filled with 0 (not seen) and counts nodes as they are met; a node whose component is
-    closed has NONE, so that edges to it lower nothing. `low` is the least number known to be reached, `edge`
-    comes as a copy of the offsets and is the next edge to follow. `stack` are the open nodes, `path`
-    those whose edges are being followed.
-    """
-    met = 0
-    height = 0
-    for root in range(nodes):
-        depth = 0
-        entered = np.int64(root) if number[root] == np.uint32(0) else np.int64(-1)
-        while entered >= 0 or depth > 0:
-            if entered >= 0:
-                met += 1
-                number[entered] = np.uint32(met)
-                low[entered] = np.uint32(met)
-                path[depth] = np.uint32(entered)
-                depth += 1
-                stack[height] = np.uint32(entered)
-                height += 1
-                entered = np.int64(-1)
-            x = np.int64(path[depth - 1])
-            e = np.int64(edge[x])
-            if e < np.int64(offsets[x + 1]):
-                edge[x] = np.uint64(e + 1)
-                y = np.int64(targets[e])
-                if number[y] == np.uint32(0):
-                    entered = y
-                elif number[y] < low[x]:
-                    low[x] = number[y]
-            else:
-                depth -= 1
-                if low[x] == number[x]:
-                    height = close_component(x, height, number, stack, labels)
-                elif low[x] < low[path[depth - 1]]:
-                    low[path[depth - 1]] = low[x]
-    return 0
