@@ -10,7 +10,7 @@ from gpuengine.evaluation.context import Context
 from gpuengine.evaluation.progress import SchemeChoice
 from gpuengine.language.program import Rule
 from gpuengine.planning.plan import Stratum
-from gpuengine.planning.scheme_costs import has_outgrown, is_worth_while
+from gpuengine.planning.scheme_costs import has_outgrown, is_worth_while, lists_itself
 from gpuengine.planning.schemes import TABLE
 from gpuengine.planning.shapes import Candidate, Shape
 from gpuengine.schemes.closure import Closure
@@ -24,10 +24,11 @@ from gpuengine.schemes.union import Part, Union
 
 @dataclass
 class _Undecided:
-    """A closure that waits for the facts of its edges; `estimate` is what was last thought of it."""
+    """A closure that waits for the facts of its edges, and what is thought of it when these are known."""
 
     candidate: Candidate
     estimate: ClosureEstimate | None = None
+    listed: bool = False
 
 
 class StratumSchemes:
@@ -42,6 +43,7 @@ class StratumSchemes:
         self.context = context
         self.database = context.database
         self.handled: set[Rule] = set()
+        self._recursive = list(dict.fromkeys(variant.rule for variant in stratum.recursive))
         self._plans = {name: context.schemes[name] for name in stratum.relations if name in context.schemes}
         self._waiting: dict[str, _Undecided] = {}
         self._tables: dict[str, _Undecided] = {}
@@ -73,7 +75,9 @@ class StratumSchemes:
         self._foresee_tables()
         for name, undecided in self._waiting.items():
             undecided.estimate = self._estimate(name, undecided.candidate)
-            worth, why = is_worth_while(undecided.estimate)
+            undecided.listed = lists_itself(undecided.candidate, self._recursive, self._plans.values())
+            budget = self.context.budget.limit
+            worth, why = is_worth_while(undecided.estimate, listed=undecided.listed, budget=budget)
             if worth:
                 self._replace(name, self._closure(name), undecided.candidate, why)
             else:
@@ -94,8 +98,10 @@ class StratumSchemes:
     def reconsider(self) -> str | None:
         """A table that has come to hold ten times what its closure was thought to; it becomes one."""
         for name, undecided in self._tables.items():
-            table = self.database.tables[name]
-            if undecided.estimate is not None and has_outgrown(len(table), undecided.estimate):
+            facts, budget = len(self.database.tables[name]), self.context.budget.limit
+            if undecided.estimate is not None and has_outgrown(
+                facts, undecided.estimate, listed=undecided.listed, budget=budget
+            ):
                 return name
         return None
 

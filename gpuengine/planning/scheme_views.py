@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuengine.language.program import Rule
 from gpuengine.planning.plan import Plan
-from gpuengine.planning.scheme_costs import LEAST_PAIRS, is_worth_while
+from gpuengine.planning.scheme_costs import LEAST_PAIRS, is_worth_while, lists_itself
 from gpuengine.planning.schemes import TABLE, SchemePlan
 from gpuengine.planning.shapes import Candidate, Shape
 from gpuengine.planning.sharing import Alias, copy_permutation
@@ -87,10 +87,14 @@ def _view(candidate: Candidate, why: str, suffix: str = "") -> SchemeView:
 
 
 def _closure(candidate: Candidate, plan: Plan, loaded: Mapping[str, Table] | None) -> SchemeView:
-    edges = _known_edges(candidate, plan, loaded) if loaded is not None else None
+    is_live = any(candidate.relation in stratum.relations for stratum in plan.strata)
+    edges = _known_edges(candidate, plan, loaded) if loaded is not None and is_live else None
     if edges is None:
         return _view(candidate, f"decided when its facts are known: from {LEAST_PAIRS:,} pairs on", OPEN)
-    worth, why = is_worth_while(estimate_closure(*edges))
+    stratum = next(one for one in plan.strata if candidate.relation in one.relations)
+    rules = dict.fromkeys(variant.rule for variant in stratum.recursive)
+    listed = lists_itself(candidate, rules, [plan.schemes[name] for name in stratum.relations])
+    worth, why = is_worth_while(estimate_closure(*edges), listed=listed)
     return _view(candidate, why) if worth else SchemeView(TABLE, f"{candidate.why}, but {why}")
 
 

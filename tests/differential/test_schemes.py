@@ -28,6 +28,7 @@ def eager(*, off: float | None = None, room: int | None = None) -> Iterator[None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scheme_costs, "LEAST_PAIRS", 0 if off is None else 3)
         patch.setattr(scheme_costs, "LEAST_GROWTH", 0 if off is None else 10**9)
+        patch.setattr(scheme_costs, "_COMFORTABLE", 10**18)
         if off is not None:
             patch.setattr(scheme_costs, "OFF", off)
         if room is not None:

@@ -310,3 +310,31 @@ def test_reading_external_facts_derives_the_same(rules: list[str], e: list, f: l
     linear = read("\n".join(lines), pairs="r e f ext")
     expected = naive(program, {"e": e, "f": f, "r": r})["r"]
     assert naive(linear, {"e": e, "f": f, "ext": r})["r"] == expected
+
+
+LISTED = {
+    "r(x, y) :- r(z, x), r(z, y), e(x, _).": True,
+    "e(x, y) :- r(x, y), x < y.": True,
+    "e(x, z) :- r(x, y), s(y, z).": True,
+    "e(x, y) :- r(y, x), s(x, y).": False,
+    "e(x, y) :- s(x, y), r(x, 3).": False,
+    "e(x, y) :- r(x, y), x = 3.": False,
+    "r(x, z) :- r(x, y), s(y, z).": False,
+    "s(x, y) :- r(x, y).": False,
+}
+
+
+@pytest.mark.parametrize("rule", LISTED)
+def test_which_rules_list_a_closure(rule: str) -> None:
+    """Those that take most pairs; not what looks some up, reads edges only, or copies into a union."""
+    names = "".join(f".decl {name}(x: number, y: number)\n" for name in ("e", "r", "s"))
+    text = names + "r(x, y) :- e(x, y). r(x, z) :- r(x, y), r(y, z).\n" + rule
+    checked = rewrite(parse_program(text))
+    plans = plan_schemes(checked, {}, {})
+    closure = plans["r"].candidate(Shape.CLOSURE)
+    assert closure is not None
+    recursive = [each for each in checked.rules if each.body]
+    assert scheme_costs.lists_itself(closure, recursive, plans.values()) == LISTED[rule]
+    few = ClosureEstimate(1000, 1000, 10**6, True)
+    assert scheme_costs.is_worth_while(few, listed=True, budget=10**9)[0] is False
+    assert scheme_costs.is_worth_while(few, listed=True, budget=10**6)[0] is True
