@@ -63,6 +63,12 @@ class Closure(PairScheme):
         now, before = self._forward.mutual_pairs
         return before if self._deleting else now
 
+    def are_mutual(self, columns: Columns) -> np.ndarray:
+        """Which of some facts R(x, y) are facts the other way round as well: x and y reach each other."""
+        sources, targets = (self._nodes.find(column) for column in columns)
+        owners = self._reading(FORWARD, Domain.ALL).reached.owners
+        return owners[sources] == owners[targets]
+
     @property
     def _forward(self) -> Reachability:
         forward = self._ways[FORWARD]

@@ -238,8 +238,7 @@ class Union(Scheme):
         for before in self._all[:number]:
             left = [column[kept] for column in columns]
             if len(left[0]):
-                wanted = self._domain(domain)
-                kept[kept] = ~before.scheme.contains(before.inward(left), len(left[0]), wanted)
+                kept[kept] = ~_has_too(before, self._all[number], left, self._domain(domain))
         if domain is Domain.NEW:
             left = [column[kept] for column in columns]
             kept[kept] = ~self._stays(left, len(left[0]))
@@ -287,6 +286,14 @@ class Union(Scheme):
             masks, total = _find_overlap(self._all, self._sizes())
             self._overlap = version, masks, total
         return self._overlap[1], self._overlap[2]
+
+
+def _has_too(before: Part, part: Part, columns: Columns, domain: Domain) -> np.ndarray:
+    """Which rows that one part has another has as well: a mask. Of a closure both ways, components tell."""
+    reversed_too = before.scheme is part.scheme and before.permutation != part.permutation
+    if domain is Domain.ALL and reversed_too and isinstance(part.scheme, Closure):
+        return part.scheme.are_mutual(part.inward(columns))
+    return before.scheme.contains(before.inward(columns), len(columns[0]), domain)
 
 
 def _in_order(parts: Iterable[Part]) -> list[Part]:

@@ -26,7 +26,7 @@ Spec = dict[str, Any]
 
 WARM_ROWS = 200
 SMALL_RUNS = 21
-WHOLE_RUNS = 3
+WHOLE_RUNS = 7
 _FORCED: dict[str, tuple[dict[str, str] | None, ...]] = {
     SEMI_NAIVE: (),
     MODULES: (),
@@ -112,7 +112,10 @@ def _described(engine: Engine, tables: facts.Tables) -> Step:
 
 
 def queries(spec: Spec) -> Iterator[Step]:
-    """Materialise once, then each query: the median of several runs, after one that builds indexes."""
+    """Materialise once, then each query several times, after a run that builds indexes.
+
+    The median of small ones; the best of whole relations, whose times depend on where fresh memory comes from.
+    """
     tables = read_facts(spec)
     engine = load(make_engine(spec), tables)
     evaluate(engine)
@@ -126,11 +129,13 @@ def queries(spec: Spec) -> Iterator[Step]:
 
         rows = answer()
         times = []
-        for _ in range(SMALL_RUNS if "(" in filled else WHOLE_RUNS):
+        is_small = "(" in filled
+        for _ in range(SMALL_RUNS if is_small else WHOLE_RUNS):
             start = time.perf_counter()
             answer()
             times.append(time.perf_counter() - start)
-        yield {"step": text, "seconds": statistics.median(times), "sizes": {text: rows}}
+        seconds = statistics.median(times) if is_small else min(times)
+        yield {"step": text, "seconds": seconds, "sizes": {text: rows}}
 
 
 def recompute(spec: Spec) -> Iterator[Step]:

@@ -133,7 +133,7 @@ def queries_514(tables: Tables) -> None:
     )  # fmt: skip
     sheet = Sheet("Table 5.14: queries", headers)
     sheet.notes.append(
-        "A relation by its name is retrieved whole, as Arrow (median of 3); other queries have a bound "
+        "A relation by its name is retrieved whole, as Arrow (best of 7); other queries have a bound "
         "argument (median of 21); each after one run that builds indexes."
     )
     for benchmark in chosen:
