@@ -114,7 +114,7 @@ def _described(engine: Engine, tables: facts.Tables) -> Step:
 def queries(spec: Spec) -> Iterator[Step]:
     """Materialise once, then each query several times, after a run that builds indexes.
 
-    The median of small ones; the best of whole relations, whose times depend on where fresh memory comes from.
+    The median of small ones; the best of whole relations, whose times depend on where memory comes from.
     """
     tables = read_facts(spec)
     engine = load(make_engine(spec), tables)
