@@ -419,6 +419,16 @@ class Reachability:
         owners[changed] = np.arange(total, total + fresh, dtype=np.uint32)
         return owners, total + fresh
 
+    def _renumber(self) -> None:
+        """Number the nodes anew, and make all sets anew with that."""
+        numbering = self._numbering
+        self._out, self._in = adjacency(*self._out.edges(), self.nodes), None
+        try:
+            self._now = self._before = self._built(self._out, self.nodes, number=True)
+        except BaseException:
+            self._numbering = numbering
+            raise
+
     def _tidy_up(self) -> None:
         """Renumber the nodes if sets have grown much since that was done; throw away sets that nobody has."""
         now = self._now
@@ -428,8 +438,7 @@ class Reachability:
         live = _bytes_of(now.sets, kept)
         pool = now.sets.pool
         if live > _WORN_OUT * self._numbered_bytes + _SMALL:
-            self._out, self._in = adjacency(*self._out.edges(), now.nodes), None
-            self._now = self._before = self._built(self._out, now.nodes, number=True)
+            self._renumber()
         elif 8 * pool.intervals + 68 * pool.block_count > _GARBAGE_SHARE * live + _SMALL:
             number = np.cumsum(used, dtype=np.uint32) - np.uint32(1)
             nothing = np.full(len(kept), len(now.sets), np.uint32)
