@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,8 +13,9 @@ from gpuengine.kernels.primitives import NONE
 from gpuengine.schemes import condensation
 from gpuengine.schemes.condensation import Condensed, Lists, by_level, children_of, condense, gathered
 from gpuengine.schemes.digraph import Adjacency, adjacency
-from gpuengine.schemes.numbering import Numbering, no_numbering, number_nodes
+from gpuengine.schemes.numbering import no_numbering, number_nodes
 from gpuengine.schemes.pairs import Reached
+from gpuengine.schemes.versions import Change, Version
 
 NO_LIMIT = 1 << 62
 _REBUILD_SHARE = 2
@@ -27,85 +27,6 @@ _WORN_OUT = 2
 """Sets that have grown by such a factor since nodes were numbered are made anew, newly numbered."""
 _SMALL = 1 << 16
 """So many bytes are not worth tidying up."""
-
-
-@dataclass(frozen=True)
-class _Version:
-    """The strongly connected component of each node, and for each component what it reaches.
-
-    `places` has the position of a node of each, `cyclic` whether it reaches itself. `node_at` is the node at
-    each position, as it was known to the version.
-    """
-
-    component: np.ndarray
-    cyclic: np.ndarray
-    places: np.ndarray
-    sets: PositionSets
-    node_at: np.ndarray
-
-    @property
-    def nodes(self) -> int:
-        return len(self.component)
-
-    @cached_property
-    def pairs(self) -> int:
-        return int(self.sets.sizes[self.component].sum())
-
-    @cached_property
-    def sources(self) -> int:
-        """How many nodes reach any."""
-        return int(np.count_nonzero(self.sets.sizes[self.component]))
-
-    @property
-    def mutual_pairs(self) -> int:
-        """How many of the pairs there are the other way round as well: those within a component."""
-        sizes = np.bincount(self.component, minlength=len(self.cyclic)).astype(np.uint64)
-        return int((sizes[self.cyclic != 0] ** 2).sum())
-
-
-@dataclass(frozen=True)
-class Change:
-    """What two versions do not have in common; found out when first asked for.
-
-    One of them has all that the other has. `filled` are the positions that nodes took in between.
-    """
-
-    now: _Version
-    before: _Version
-    numbering: Numbering
-    filled: np.ndarray
-    stop: np.ndarray
-
-    @cached_property
-    def reached(self) -> Reached:
-        now, before = self.now, self.before
-        if now is before:
-            return Reached(np.empty(0, np.uint32), empty_sets(now.sets.pool, 0))
-        # Where there was nothing, an empty set is subtracted: that of an owner past the others.
-        empty = len(before.sets)
-        earlier = before.sets.copy(empty + 1)
-        old = np.full(now.nodes, empty, np.uint32)
-        old[: before.nodes] = before.component
-        changed = now.sets.sizes[now.component] != earlier.sizes[old]
-        pairs = (now.component[changed].astype(np.uint64) << np.uint64(32)) | old[changed]
-        distinct, which = np.unique(pairs, return_inverse=True)
-        new_owner = (distinct >> np.uint64(32)).astype(np.uint32)
-        old_owner = (distinct & np.uint64(NONE)).astype(np.uint32)
-        grown = bool(np.all(now.sets.sizes[new_owner] >= earlier.sizes[old_owner]))
-        later = now.sets, new_owner
-        more, less = (later, (earlier, old_owner)) if grown else ((earlier, old_owner), later)
-        sets = subtract(*more, *less, len(self.numbering.node_at), spared=self.filled, stop=self.stop)
-        self.numbering.count(sets, np.arange(len(sets), dtype=np.uint32))
-        owners = np.full(now.nodes, NONE, np.uint32)
-        owners[changed] = which
-        return Reached(owners, sets)
-
-    @property
-    def nbytes(self) -> int:
-        """What it takes by itself, which is nothing before it is asked for."""
-        if "reached" not in self.__dict__:
-            return 0
-        return self.reached.owners.nbytes + self.reached.sets.nbytes + self.reached.sets.pool.nbytes
 
 
 class Reachability:
@@ -131,7 +52,7 @@ class Reachability:
         self._in: Adjacency | None = None
         self._edges = 0
         self._numbering = no_numbering()
-        empty = _Version(none, np.empty(0, np.uint8), none, empty_sets(empty_pool(0, 0), 0), none)
+        empty = Version(none, np.empty(0, np.uint8), none, empty_sets(empty_pool(0, 0), 0), none)
         self._now = self._before = empty
         self._filled = none
         self._numbered_bytes = 0
@@ -234,7 +155,10 @@ class Reachability:
         sources, targets = sources[found], targets[found]
         incoming.remove(targets, sources)
         try:
-            self._now = self._changed(marked, nodes, new_from=0, with_bases=False)
+            if len(nodes) * _MANY >= self.nodes:
+                self._now = self._built(self._out, self.nodes, number=False, pool_of=self._now)
+            else:
+                self._now = self._recomputed(marked, nodes, new_from=0, with_bases=False)
         except BaseException:
             self._out.link(sources, targets)
             incoming.link(targets, sources)
@@ -255,20 +179,18 @@ class Reachability:
         if had_edges:
             old_sources, old_targets = old.edges()
             sources, targets = np.concatenate([old_sources, sources]), np.concatenate([old_targets, targets])
-        self._out, self._in = adjacency(sources, targets, nodes), None
+        self._out, self._in, self._filled = adjacency(sources, targets, nodes), None, NO_POSITIONS
         self._now = self._built(self._out, nodes, number=True)
         if had_edges:
             again = adjacency(old_sources, old_targets, self._before.nodes)
             self._before = self._built(again, self._before.nodes, number=False, pool_of=self._now)
         else:
             none = np.empty(0, np.uint32)
-            self._before = _Version(
+            self._before = Version(
                 none, np.empty(0, np.uint8), none, empty_sets(self._now.sets.pool, 0), none
             )
 
-    def _built(
-        self, out: Adjacency, nodes: int, *, number: bool, pool_of: _Version | None = None
-    ) -> _Version:
+    def _built(self, out: Adjacency, nodes: int, *, number: bool, pool_of: Version | None = None) -> Version:
         """A version made from nothing, in the pool of another if one is given."""
         marked = np.ones(nodes, np.uint8)
         condensed = condense(out, np.arange(nodes, dtype=np.uint32), marked)
@@ -296,7 +218,7 @@ class Reachability:
         numbering.count(sets, order)
         if number:
             self._numbered_bytes = _bytes_of(sets, order)
-        return _Version(component, cyclic, places, sets, numbering.node_at)
+        return Version(component, cyclic, places, sets, numbering.node_at)
 
     def _own(self, condensed: Condensed, cyclic: np.ndarray) -> Lists:
         """The positions that are a component's own: spare ones, and, if it is cyclic, those of its nodes.
@@ -317,10 +239,18 @@ class Reachability:
         new_from = self._out.link(sources, targets)
         first_in = incoming.link(targets, sources)
         loud = np.unique(sources[~silent])
+        marked, affected = self._leading_to(loud, incoming)
+        many = len(affected) * _MANY >= nodes
+        if many and self._do_components_merge(affected, marked):
+            self._out.unlink(new_from)
+            incoming.unlink(first_in)
+            self._insert_by_rebuilding(sources, targets, nodes)
+            return
         try:
-            if len(loud):
-                marked, affected = self._leading_to(loud, incoming)
-                self._now = self._changed(marked, affected, new_from=new_from, with_bases=True)
+            if many:
+                self._now = self._built(self._out, nodes, number=False, pool_of=self._now)
+            elif len(loud):
+                self._now = self._recomputed(marked, affected, new_from=new_from, with_bases=True)
         except BaseException:
             self._out.unlink(new_from)
             incoming.unlink(first_in)
@@ -329,6 +259,11 @@ class Reachability:
             _, grown = self._leading_to(np.unique(sources[silent]), incoming)
             self._numbering.count(self._now.sets, np.unique(self._now.component[grown]), anew=True)
         self._out, self._in = self._out.folded(), incoming.folded()
+
+    def _do_components_merge(self, nodes: np.ndarray, marked: np.ndarray) -> bool:
+        """Do several of the components that the nodes make up become one? It would lie scattered."""
+        before = len(np.unique(self._now.component[nodes]))
+        return condense(self._out, nodes, marked).count < before
 
     def _add_nodes(self, sources: np.ndarray, targets: np.ndarray, nodes: int) -> np.ndarray:
         """Give new nodes positions, and components of their own that reach nothing.
@@ -347,7 +282,7 @@ class Reachability:
         self._numbering = self._numbering.with_nodes(targets[could], sources[could], nodes)
         self._filled = self.positions[targets[could]]
         fresh = np.arange(len(now.cyclic), len(now.cyclic) + added, dtype=np.uint32)
-        self._now = _Version(
+        self._now = Version(
             np.concatenate([now.component, fresh]),
             np.concatenate([now.cyclic, np.zeros(added, np.uint8)]),
             np.concatenate([now.places, self.positions[old:]]),
@@ -371,15 +306,9 @@ class Reachability:
         count = kernels.mark_reached(*incoming.arrays, seeds, len(seeds), marked, queue)
         return marked, queue[:count]
 
-    def _changed(self, marked: np.ndarray, nodes: np.ndarray, *, new_from: int, with_bases: bool) -> _Version:
-        """The version after a change that touches the given nodes; made from nothing if these are many."""
-        if len(nodes) * _MANY < self.nodes:
-            return self._recomputed(marked, nodes, new_from=new_from, with_bases=with_bases)
-        return self._built(self._out, self.nodes, number=False, pool_of=self._now)
-
     def _recomputed(
         self, marked: np.ndarray, nodes: np.ndarray, *, new_from: int, with_bases: bool
-    ) -> _Version:
+    ) -> Version:
         """The version after a change that touches the given nodes, which are whole components.
 
         With bases, sets only grow: to what was reached come the targets of new links and what changed
@@ -406,7 +335,7 @@ class Reachability:
         unions = Unions(owners, *bases, *children, *own, places, cyclic, [(0, condensed.count, False)])
         unite(unions, now.sets, sets, len(self.node_at), stop=self.stop)
         self._numbering.count(sets, owners)
-        return _Version(component, cyclic, places, sets, now.node_at)
+        return Version(component, cyclic, places, sets, now.node_at)
 
     def _owners(self, condensed: Condensed, old: np.ndarray, number_of: np.ndarray) -> tuple[np.ndarray, int]:
         """An owner for each component, and how many there are then: its own if its members are as before."""
