@@ -1,8 +1,9 @@
 """Transitivity and symmetry on tables, evaluated as the modular paper does instead of rule by rule.
 
 A transitive relation that stays a table is joined with its *external* facts, those that other rules derive: a
-chain of them leads to every fact (section 5). A symmetric and transitive one is closed by its connected
-components (section 6).
+chain of them leads to every fact (section 5). The join is a rule like others, evaluated in rounds with them, so
+that it is compiled and runs where the tables are. A symmetric and transitive relation is closed by its
+connected components (section 6).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class TableModules:
         self.database = context.database
         self.closing: list[_Closing] = []
         self._linear: dict[str, Candidate] = {}
-        self._external: dict[str, Table] = {}
+        self._transitive: dict[str, TransitiveModule] = {}
 
     def take_over(self, rules: Sequence[Rule], stratum: Stratum) -> tuple[list[Rule], list[Table]]:
         """The rules that are left to evaluate in rounds, and the tables of external facts that they fill."""
@@ -82,12 +83,13 @@ class TableModules:
     def give_back(self, name: str) -> Table | None:
         """A table has become a closure and needs no module; what other rules derived, if that is known."""
         self._linear.pop(name, None)
-        return self._external.get(name)
+        module = self._transitive.get(name)
+        return module.external if module is not None else None
 
     def end(self) -> None:
         """Forget the external facts."""
-        for external in self._external.values():
-            self.database.tables.pop(external.name, None)
+        for module in self._transitive.values():
+            self.database.tables.pop(module.external.name, None)
 
     def close(self) -> None:
         """Close the tables of symmetric and transitive relations over what was added to them."""
@@ -103,10 +105,10 @@ class TableModules:
     ) -> tuple[list[Rule], Table | None]:
         """Put external facts on one side of the join; no table for them if nothing more derives any."""
         relation = self.database.program.relations[table.name]
-        external = TransitiveModule(table, external_name(table.name)).external
+        module = self._transitive[table.name] = TransitiveModule(table, external_name(table.name))
+        external = module.external
         external.widen(table.bounds)
         external.insert(table.rows.device_columns(), len(table))
-        self._external[table.name] = external
         if any(rule.head.relation == table.name and rule not in candidate.handled for rule in rules):
             return with_external_facts(rules, relation, candidate.handled), external
         external.settle()
