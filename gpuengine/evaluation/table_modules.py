@@ -1,8 +1,8 @@
 """Transitivity and symmetry on tables, evaluated as the modular paper does instead of rule by rule.
 
 A transitive relation that stays a table is joined with its *external* facts, those that other rules derive: a
-chain of them leads to every fact (section 5). The join is a rule like others, evaluated in rounds with them, so
-that it is compiled and runs where the tables are. A symmetric and transitive relation is closed by its
+chain of them leads to every fact (section 5). The join is a rule like others, evaluated in rounds with them,
+so that it is compiled and runs where the tables are. A symmetric and transitive relation is closed by its
 connected components (section 6).
 """
 

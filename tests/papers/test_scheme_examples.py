@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import gpuengine as ge
 from gpuengine.planning import scheme_costs
 from tests.differential.compare import oracle_facts, rows_of
+from tests.thesis_programs import FOURTEEN, TC, TC_PLUS, TCU, U
 
 Facts = dict[str, list[tuple[int, int]]]
 
@@ -20,54 +21,11 @@ def declared(names: str, rules: str) -> str:
     return head + rules
 
 
-TC = declared(
-    "edge path",
-    """
-path(x, y) :- edge(x, y).
-path(x, z) :- path(x, y), path(y, z).
-""",
-)
-TC_PLUS = declared(
-    "A B C D E F R R2 X",
-    """
-R(x, z) :- R(x, y), R(y, z).
-R(x, y) :- A(x, y).
-R(x, y) :- B(x, y), C(x, y).
-R(x, z) :- R(x, y), D(y, z).
-R2(x, z) :- R2(x, y), R2(y, z).
-R2(x, y) :- R(y, x).
-R(x, y) :- R2(y, x).
-R2(x, y) :- F(x, y).
-X(x, y) :- R2(x, y).
-R2(y, x) :- X(x, y), E(x, y).
-""",
-)
-FOURTEEN = "A B C D E F G H I J K L M N"
-U = declared(
-    f"{FOURTEEN} U",
-    "".join(f"U(x, y) :- {name}({'y, x' if name == 'D' else 'x, y'}).\n" for name in FOURTEEN.split()),
-)
-TCU = declared(
-    "U A A2 B C D E F",
-    """
-U(x, y) :- A(x, y).
-U(x, y) :- B(x, y).
-C(x, y) :- U(x, y).
-B(x, y) :- C(x, y).
-U(x, y) :- D(x, y), E(x, y).
-A(x, y) :- A(x, z), A(z, y).
-A2(x, y) :- A2(x, z), A2(z, y).
-A(x, y) :- A2(y, x).
-A2(x, y) :- A(y, x).
-U(x, y) :- A2(x, y).
-F(x, y) :- U(x, y), D(x, y).
-""",
-)
 INPUTS = {
-    "TC": (TC, "edge"),
-    "TC+": (TC_PLUS, "A B C D E F"),
-    "U": (U, FOURTEEN),
-    "TCU": (TCU, "A A2 B C D E U"),
+    "TC": (declared("edge path", TC), "edge"),
+    "TC+": (declared("A B C D E F R R2 X", TC_PLUS), "A B C D E F"),
+    "U": (declared(f"{FOURTEEN} U", U), FOURTEEN),
+    "TCU": (declared("U A A2 B C D E F", TCU), "A A2 B C D E U"),
 }
 CHOSEN = {
     "TC": {"path": "closure"},
@@ -157,7 +115,7 @@ def test_the_union_of_a_closure_and_its_inverse_is_not_listed() -> None:
     """TCU on a chain: U has the pairs of A both ways, and no facts of its own but those that A lacks."""
     nodes = 2000
     facts: Facts = {"A": [(x, x + 1) for x in range(nodes - 1)], "D": [(5, 3), (7, 7)], "E": [(7, 7)]}
-    kb = materialised(TCU, facts)
+    kb = materialised(INPUTS["TCU"][0], facts)
     assert len(kb["A"]) == nodes * (nodes - 1) // 2
     assert len(kb["U"]) == len(kb["B"]) == len(kb["C"]) == nodes * (nodes - 1) + 1
     assert set(kb["F"]) == {(5, 3), (7, 7)}
@@ -176,4 +134,6 @@ def test_tc_by_formula(shape: str) -> None:
     # In a full binary tree of 6 levels a node of level k has 2**(6 - k) - 2 below it.
     below = sum(2**k * (2 ** (6 - k) - 2) for k in range(6))
     expected = {"chain": n * (n - 1) // 2, "cycle": n * n, "tree": below, "complete": 400}[shape]
-    assert [len(materialised(TC, {"edge": edges}, **options)["path"]) for options in WAYS] == [expected] * 4
+    assert [len(materialised(INPUTS["TC"][0], {"edge": edges}, **options)["path"]) for options in WAYS] == [
+        expected
+    ] * 4

@@ -15,33 +15,20 @@ from gpuengine.planning.passes import rewrite
 from gpuengine.planning.shapes import Candidate, find_shapes
 from tests.oracle import naive
 from tests.planning.test_shapes import CLOSURE, EQUIVALENCE, UNION, candidate, found, handled, read, sources
+from tests.thesis_programs import FOURTEEN, TC, TC_PLUS, TCU, U
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 
 def test_thesis_tc() -> None:
-    program = read("path(x, y) :- edge(x, y).  path(x, z) :- path(x, y), path(y, z).", pairs="path edge")
+    program = read(TC, pairs="path edge")
     assert found(program) == {"path": [CLOSURE, UNION]}
     assert handled(program, "path", CLOSURE) == ["path(x, z) :- path(x, y), path(y, z)"]
 
 
 def test_thesis_tc_plus() -> None:
     """R2 is R reversed, so that one closure holds both; X is R2."""
-    program = read(
-        """
-        R(x, z) :- R(x, y), R(y, z).
-        R(x, y) :- A(x, y).
-        R(x, y) :- B(x, y), C(x, y).
-        R(x, z) :- R(x, y), D(y, z).
-        R2(x, z) :- R2(x, y), R2(y, z).
-        R2(x, y) :- R(y, x).
-        R(x, y) :- R2(y, x).
-        R2(x, y) :- F(x, y).
-        X(x, y) :- R2(x, y).
-        R2(y, x) :- X(x, y), E(x, y).
-        """,
-        pairs="R R2 A B C D E F X",
-    )
+    program = read(TC_PLUS, pairs="R R2 A B C D E F X")
     assert found(program) == {"R": [CLOSURE, UNION], "X": [UNION]}
     assert handled(program, "R", CLOSURE) == ["R(x, z) :- R(x, y), R(y, z)"]
     assert sources(candidate(program, "R", UNION)) == [("A", (0, 1)), ("F", (1, 0))]
@@ -49,33 +36,16 @@ def test_thesis_tc_plus() -> None:
 
 
 def test_thesis_u() -> None:
-    parts = "ABCDEFGHIJKLMN"
-    rules = "".join(f"U(x, y) :- {p}({'y, x' if p == 'D' else 'x, y'}).\n" for p in parts)
-    program = read(rules, pairs=" ".join(["U", *parts]))
+    program = read(U, pairs=f"U {FOURTEEN}")
     assert found(program) == {"U": [UNION]}
     one = candidate(program, "U", UNION)
-    assert sources(one) == [(p, (1, 0) if p == "D" else (0, 1)) for p in parts]
+    assert sources(one) == [(p, (1, 0) if p == "D" else (0, 1)) for p in FOURTEEN.split()]
     assert one.why == "U(x, y) :- A(x, y) and 13 more rules copy relations into it"
 
 
 def test_thesis_tcu() -> None:
     """U, B and C are equal, A2 is A reversed: one union of a closure, read in both directions."""
-    program = read(
-        """
-        U(x, y) :- A(x, y).
-        U(x, y) :- B(x, y).
-        C(x, y) :- U(x, y).
-        B(x, y) :- C(x, y).
-        U(x, y) :- D(x, y), E(x, y).
-        A(x, y) :- A(x, z), A(z, y).
-        A2(x, y) :- A2(x, z), A2(z, y).
-        A(x, y) :- A2(y, x).
-        A2(x, y) :- A(y, x).
-        U(x, y) :- A2(x, y).
-        F(x, y) :- U(x, y), D(x, y).
-        """,
-        pairs="U A A2 B C D E F",
-    )
+    program = read(TCU, pairs="U A A2 B C D E F")
     assert found(program) == {"U": [UNION], "A": [CLOSURE]}
     assert sources(candidate(program, "U", UNION)) == [("A", (0, 1)), ("A", (1, 0))]
     assert handled(program, "A", CLOSURE) == ["A(x, y) :- A(x, z), A(z, y)"]
