@@ -38,7 +38,7 @@ from gpuengine.planning.strata import body_relations, make_plan
 from gpuengine.relation import RelationView
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
-from gpuengine.schemes.union import Part, Union
+from gpuengine.schemes.union import Part, Union, tables_in
 from gpuengine.terms.dictionary import Dictionary
 
 Watcher = Callable[[Progress], None]
@@ -280,7 +280,7 @@ class Engine:
         if whole is not None:
             return RelationView("?", attributes, whole, self.dictionary, Budget(self.memory))
         schemes = [tables[name] for name in body_relations(rule.body)]
-        read = [table for table in schemes if isinstance(table, Table)]
+        read = list(dict.fromkeys(table for scheme in schemes for table in tables_in(scheme)))
         with device_failures(lambda: f"answering: {text}", lambda: read):
             answers = self._answer(rule, tables, read)
         return RelationView("?", attributes, answers, self.dictionary, Budget(self.memory))
@@ -376,9 +376,9 @@ def _whole_relation(rule: Rule, tables: Mapping[str, Scheme]) -> Scheme | None:
 
     It is read where it is, a batch at a time, instead of being listed first.
     """
-    atom = rule.body[0]
-    if len(rule.body) != 1 or not isinstance(atom, Atom):
+    if len(rule.body) != 1 or not isinstance(rule.body[0], Atom):
         return None
+    atom = rule.body[0]
     scheme = tables[atom.relation]
     is_free = all(isinstance(arg, Variable) for arg in atom.args) and len(set(atom.args)) == len(atom.args)
     if isinstance(scheme, Table) or not is_free:

@@ -14,6 +14,7 @@ from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Attribute
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
+from gpuengine.schemes.union import tables_in
 from gpuengine.terms.dictionary import Dictionary
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class RelationView:
     @contextmanager
     def _reading(self) -> Iterator[None]:
         """For whatever reads facts that may be on a device."""
-        tables = [self._scheme] if isinstance(self._scheme, Table) else []
+        tables = tables_in(self._scheme)
         for table in tables:
             table.backend.bind_thread()
         with device_failures(lambda: f"reading {self.name}", lambda: tables):
@@ -120,7 +121,8 @@ class RelationView:
     def _columns(self, rows: int) -> Iterator[list[np.ndarray]]:
         """The facts as columns of ids, at most `rows` at a time."""
         if not isinstance(self._scheme, Table):
-            yield from _put_together(self._scheme.scan(room=rows), rows)
+            with self._reading():
+                yield from _put_together(self._scheme.scan(room=rows), rows)
             return
         for start in range(0, self._count, rows):
             with self._reading():
@@ -236,8 +238,8 @@ class RelationView:
         self._check_listing()
         table = Table(self.name, len(self.attributes), CPU)
         batches = list(self._columns(BATCH_ROWS))
-        columns = [np.concatenate([batch[j] for batch in batches]) for j in range(len(self.attributes))]
-        table.rows.append(columns, self._count)
+        if batches:
+            table.rows.append(_joined(batches), self._count)
         return table
 
     def _batch(self) -> pa.RecordBatch:

@@ -288,6 +288,13 @@ class Union(Scheme):
         return self._overlap[1], self._overlap[2]
 
 
+def tables_in(scheme: Scheme) -> list[Table]:
+    """The tables that reading a scheme reads: itself, or those of a union's parts."""
+    if isinstance(scheme, Union):
+        return [table for part in scheme.parts for table in tables_in(part.scheme)] + [scheme.own]
+    return [scheme] if isinstance(scheme, Table) else []
+
+
 def _has_too(before: Part, part: Part, columns: Columns, domain: Domain) -> np.ndarray:
     """Which rows that one part has another has as well: a mask. Of a closure both ways, components tell."""
     reversed_too = before.scheme is part.scheme and before.permutation != part.permutation

@@ -45,9 +45,9 @@ def _counts_by_scheme(literal: Aggregate, groups: Bindings, database: Database) 
 
     Such a relation knows it without listing them.
     """
-    atom = literal.body[0]
-    if literal.op != "count" or len(literal.body) != 1 or not isinstance(atom, Atom):
+    if literal.op != "count" or len(literal.body) != 1 or not isinstance(literal.body[0], Atom):
         return None
+    atom = literal.body[0]
     scheme = database.tables[atom.relation]
     local = [arg for arg in atom.args if isinstance(arg, Variable) and arg not in groups.columns]
     if isinstance(scheme, Table) or len(set(local)) < len(local):
