@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpuengine.kernels.contract import Bounds
-from gpuengine.kernels.cpu import rowindex
+from gpuengine.kernels.cpu import erase, rowindex
 from gpuengine.kernels.cpu.layout import (
     HASHED_WORDS,
     INDEX_COLUMNS,
@@ -32,6 +32,10 @@ _SIZE_CLASSES = 34
 _HASHED_SLOT_BYTES = 40
 _FIRST_SLOTS = 1024
 _DIRECT_SLOT_BYTES = 4 * SLOT_WORDS
+# What building an index takes, in the units of `erase.erase_work`: in all, and for each row with
+# slots that are addressed by the key and with hashed ones.
+_BUILD_WORK = 1 << 16
+_BUILD_ROW_WORK = (32, 160)
 
 
 class RowIndex:
@@ -39,7 +43,7 @@ class RowIndex:
 
     Life: built over all rows at once (`build`), then `append` adds each delta. An index over rows that
     will not change is built `exact`, without spare room. `ensure` brings it up to date with the rows'
-    delta: what lies before the delta is OLD, the delta is NEW.
+    delta: what lies before the delta is OLD, the delta is NEW. `erase` and `retract` take rows out again.
     """
 
     __slots__ = (
@@ -124,6 +128,47 @@ class RowIndex:
             return False
         self._begin_round(start, end)
         return True
+
+    def erase(self, rows: Rows, start: int, end: int) -> bool:
+        """Take rows [start, end) of `rows`, a batch of the same columns, out of the index.
+
+        Before: every row of `self.rows` is in the index and old (`indexed` is their count; the delta is
+        settled), and the batch holds distinct rows of it. After True the caller at once takes the same rows
+        out of `self.rows`, in whatever order leaves the rest in [0, n), and settles its delta to (n, n):
+        `ensure` goes on from there. The rows of a key are then in no particular order.
+
+        False if the index must be dropped: it is exact, or looking for the rows among those of their keys
+        would take longer than building it anew (then nothing has changed), or some row is not in it.
+        """
+        count = end - start
+        limit = _BUILD_WORK + _BUILD_ROW_WORK[self.header[INDEX_HASHED]] * self._indexed
+        if self._exact or erase.ROW_WORK * count > limit:
+            return False
+        payload = [j for j in range(self.rows.arity) if j not in self.keys]
+        by_key = [rows.column(j)[start:end] for j in (*self.keys, *payload)]
+        order = np.lexsort(by_key[::-1]).astype(np.int64, copy=False) + start
+        if not 0 <= erase.erase_work(self.header, rows.header, order, count) <= limit:
+            return False
+        gone = erase.erase_entries(self.header, rows.header, order, count)
+        self._settle_at(self._indexed - count)
+        return gone == count
+
+    def retract(self, start: int) -> None:
+        """Take the rows from number `start` on, which came last, out of the index; the others become old.
+
+        Before: the index is not exact, `self.rows` still holds those rows, and no `erase` has come after
+        any of them. Afterwards the caller sets the count of `self.rows` to `start` and settles its delta to
+        (start, start); `ensure` goes on from there. Nothing happens if `start` is not below `indexed`.
+        """
+        assert not self._exact, "an exact index does not change"
+        if start < self._indexed:
+            erase.retract_entries(self.header, self.rows.header, start, self._indexed)
+            self._settle_at(start)
+
+    def _settle_at(self, count: int) -> None:
+        """The index holds `count` rows, all of them old."""
+        self._indexed = self._round_start = count
+        self.header[INDEX_ROUND] += 1
 
     def _begin_round(self, start: int, end: int) -> None:
         self.header[INDEX_ROUND] += 1

@@ -102,6 +102,24 @@ def wide_word(values, arity, word):
 
 
 @device
+def wide_hash(values, arity):
+    """The hash of a row that does not pack."""
+    hashed = np.uint64(arity)
+    for w in range((arity + 1) >> 1):
+        hashed = mix(hashed ^ wide_word(values, arity, w))
+    return hashed
+
+
+@device
+def is_wide(table, at, arity, values):
+    """Does the entry at `at` hold this row?"""
+    for w in range((arity + 1) >> 1):  # noqa: SIM110 (numba compiles no generator)
+        if table[at + 1 + w] != wide_word(values, arity, w):
+            return False
+    return True
+
+
+@device
 def find_wide(table, capacity, arity, values, insert):
     """Look a row up in a wide table; with `insert`, add it. Returns whether it was there before.
 
@@ -109,9 +127,7 @@ def find_wide(table, capacity, arity, values, insert):
     """
     words = (arity + 1) >> 1
     width = words + 1
-    hashed = np.uint64(arity)
-    for w in range(words):
-        hashed = mix(hashed ^ wide_word(values, arity, w))
+    hashed = wide_hash(values, arity)
     tag = hashed | np.uint64(2)
     place = place_of(hashed, capacity)
     while True:
@@ -128,13 +144,8 @@ def find_wide(table, capacity, arity, values, insert):
                 return False
         while state == np.uint64(1):
             state = compare_and_swap(table, at, np.uint64(0), np.uint64(0))
-        if state == tag:
-            same = True
-            for w in range(words):
-                if table[at + 1 + w] != wide_word(values, arity, w):
-                    same = False
-            if same:
-                return True
+        if state == tag and is_wide(table, at, arity, values):
+            return True
         place = place + 1 if place + 1 < capacity else 0
 
 

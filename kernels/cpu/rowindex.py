@@ -126,6 +126,14 @@ def take_block(index, size, size_class):
 
 
 @device
+def give_block(index, position, size_class):
+    """Put a block on the list of free ones."""
+    free = as_u4(index[INDEX_FREE])
+    as_u4(index[INDEX_PAYLOAD])[position * index[INDEX_WIDTH]] = free[size_class]
+    free[size_class] = np.uint32(position)
+
+
+@device
 def grow_block(index, slots, at, length):
     """Move a full block to one of twice its size. False when the payload is full."""
     size = np.int64(1)
@@ -142,9 +150,7 @@ def grow_block(index, slots, at, length):
         old = np.int64(slots[at + SLOT_START])
         for k in range(length * width):
             payload[position * width + k] = payload[old * width + k]
-        free = as_u4(index[INDEX_FREE])
-        payload[old * width] = free[size_class - 1]
-        free[size_class - 1] = np.uint32(old)
+        give_block(index, old, size_class - 1)
     slots[at + SLOT_START] = np.uint32(position)
     return True
 

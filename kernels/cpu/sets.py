@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpuengine.kernels.contract import Bounds
-from gpuengine.kernels.cpu import keyset
+from gpuengine.kernels.cpu import erase, keyset
 from gpuengine.kernels.cpu.layout import (
     BITMAP,
     HASHED,
@@ -33,8 +33,9 @@ class KeySet:
 
     `reserve` must have made room before rows are inserted, and the inserted ids must lie within
     `bounds` (`widen` moves them). Both may rebuild the set from the rows, which must by then hold
-    everything that was inserted. Costs: a bitmap where the product of the extents takes at most twice the
-    memory of a hash table; 12 to 18 bytes a row in a hash table; more only for rows wider than 64 bits.
+    everything that was inserted and nothing that was erased. Costs: a bitmap where the product of the
+    extents takes at most twice the memory of a hash table; 12 to 18 bytes a row in a hash table; more only
+    for rows wider than 64 bits.
     """
 
     __slots__ = ("_bounds", "_capacity", "_memory", "_requested", "arity", "header")
@@ -94,6 +95,14 @@ class KeySet:
         keyset.insert_rows(self.header, rows.header, start, end, scratch, new)
         return new.view(np.bool_)
 
+    def erase(self, rows: Rows, start: int, end: int) -> int:
+        """Take rows [start, end) of `rows` out, passing over those that are not in the set; how many went.
+
+        For one thread, with no pipeline at work on the set.
+        """
+        scratch = np.empty(max(self.arity, 1), np.int64)
+        return erase.erase_keys(self.header, rows.header, start, end, scratch)
+
     def contains(self, rows: Rows, start: int, end: int) -> np.ndarray:
         """Which of the rows [start, end) of `rows` are in the set."""
         found = np.empty(end - start, np.uint8)
@@ -103,7 +112,7 @@ class KeySet:
 
     def _spread(self, capacity: int) -> bool:
         """Grow a hash table in place; False if it should become a bitmap, or if its keys cluster too much."""
-        slots, old_slots = _table_size(capacity), int(self.header[SET_CAPACITY])
+        slots, old_slots = table_size(capacity), int(self.header[SET_CAPACITY])
         if self.kind != HASHED or self._bitmap_words() * 8 <= 16 * slots:
             return False
         head = min(old_slots, _SPREAD_HEAD)
@@ -135,7 +144,7 @@ class KeySet:
         product = 1
         for extent in extents:
             product *= extent
-        slots, words = _table_size(capacity), self._bitmap_words()
+        slots, words = table_size(capacity), self._bitmap_words()
         if 8 * words <= max(SMALL_BITMAP_BYTES, 16 * slots):
             self._use(BITMAP, words, 1, self._bounds, extents)
             self._capacity = UNLIMITED
@@ -162,6 +171,6 @@ class KeySet:
             stride *= extents[j]
 
 
-def _table_size(capacity: int) -> int:
+def table_size(capacity: int) -> int:
     """Slots of a table that is seven tenths full with `capacity` rows."""
     return capacity * 10 // 7 + 16
