@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,24 +31,22 @@ def compile_program(
     source: str | os.PathLike[str], name: str, include_dirs: Sequence[Path], macros: Mapping[str, str]
 ) -> Program:
     """What `gpuengine.language.parse_program` does."""
-    with _without_garbage_collection():
-        return _compile(source, name, include_dirs, macros)
-
-
-def _compile(
-    source: str | os.PathLike[str], name: str, include_dirs: Sequence[Path], macros: Mapping[str, str]
-) -> Program:
     reporter = Reporter(SourceMap())
-    try:
-        buffer = _open(source, name, reporter)
-        tokens = Preprocessor(reporter, include_dirs, macros).run(buffer)
-        items: list[Item] = Parser(tokens, TreeBuilder(reporter), reporter).parse("program") or []
-        program = check(items, reporter)
-    except TooManyErrors:
-        raise reporter.errors() from None
-    if reporter:
-        raise reporter.errors()
-    return program
+    with raising(reporter):
+        buffer = open_source(source, name, reporter)
+        return check(parse_items(buffer, Preprocessor(reporter, include_dirs, macros), reporter), reporter)
+
+
+@contextmanager
+def raising(reporter: Reporter) -> Iterator[None]:
+    """Raise all that was reported, at the end or as soon as it is too much."""
+    with _without_garbage_collection():
+        try:
+            yield
+        except TooManyErrors:
+            raise reporter.errors() from None
+        if reporter:
+            raise reporter.errors()
 
 
 @contextmanager
@@ -63,7 +61,8 @@ def _without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _open(source: str | os.PathLike[str], name: str, reporter: Reporter) -> Buffer:
+def open_source(source: str | os.PathLike[str], name: str, reporter: Reporter) -> Buffer:
+    """The buffer of a program text or file; a file that can't be read is reported, and empty."""
     sources = reporter.sources
     if isinstance(source, str):
         return sources.add(name, source)
@@ -77,6 +76,12 @@ def _open(source: str | os.PathLike[str], name: str, reporter: Reporter) -> Buff
         return buffer
 
 
+def parse_items(buffer: Buffer, preprocessor: Preprocessor, reporter: Reporter) -> list[Item]:
+    """The items of one text and of all that it includes."""
+    tokens = preprocessor.run(buffer)
+    return Parser(tokens, TreeBuilder(reporter), reporter).parse("program") or []
+
+
 def check(items: list[Item], reporter: Reporter) -> Program:
     """Resolve, type and lower all items; the program is right if nothing was reported."""
     flat, _ = expand(items, reporter)
@@ -85,6 +90,17 @@ def check(items: list[Item], reporter: Reporter) -> Program:
     lowered: list[LoweredRule] = []
     for scoped in flat.clauses:
         lowered += lower_clause(scoped, declarations, reporter)
+    return finish(lowered, declarations, [(pragma.key, pragma.value) for pragma in flat.pragmas], reporter)
+
+
+def finish(
+    lowered: list[LoweredRule],
+    declarations: Declarations,
+    pragmas: Iterable[tuple[str, str]],
+    reporter: Reporter,
+) -> Program:
+    """The program of these rules, once they are inlined and checked together."""
+    environment = declarations.environment
     kept = {directive.relation for directive in declarations.directives}
     inlined = inline(lowered, declarations.relations, kept, reporter)
     for rule in inlined.rules:
@@ -96,7 +112,7 @@ def check(items: list[Item], reporter: Reporter) -> Program:
         directives=tuple(declarations.directives),
         records=environment.records,
         adts=environment.adts,
-        pragmas=tuple((pragma.key, pragma.value) for pragma in flat.pragmas),
+        pragmas=tuple(pragmas),
         types=environment.types,
         inlines=inlined.inlines,
     )

@@ -7,8 +7,10 @@ file; so every later error points at text the user wrote.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy, deepcopy
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuengine.language import codes
 from gpuengine.language.diagnostics import LOST_DECLARATION, Reporter
@@ -37,6 +39,14 @@ _WORD = re.compile(r"[A-Za-z_]\w*\Z")
 _FILE = re.compile(r'(?:"([^"]*)"|<([^>]*)>)\s*\Z')
 
 
+class Included(NamedTuple):
+    """What one include read: the file as errors call it, its real path, its text."""
+
+    name: str
+    path: str
+    text: str
+
+
 class _Conditional:
     """One open ``#ifdef``: whether its present part is read, and whether an ``#else`` came already."""
 
@@ -50,7 +60,10 @@ class _Conditional:
 
 
 class Preprocessor:
-    """Turns one buffer and all it includes into a list of grammar tokens that ends with `END`."""
+    """Turns one buffer and all it includes into a list of grammar tokens that ends with `END`.
+
+    `included` lists what the includes read, in their order.
+    """
 
     def __init__(
         self,
@@ -67,12 +80,30 @@ class Preprocessor:
         self._root: Path | None = None
         self._open_files: list[Path] = []
         self._read_once: set[Path] = set()
-        self._includes = 0
+        self._recorded: Iterator[Included] = iter(())
+        self.included: list[Included] = []
         self._out: list[Token] = []
+
+    def resume(self, reporter: Reporter, recorded: Iterable[Included], again: bool) -> Preprocessor:
+        """One that goes on after what this one has read, and with its macros; `self` stays as it is.
+
+        The first includes are taken from `recorded` and not from files.  Files that are to be read once
+        are read once more if `again`.
+        """
+        other = copy(self)
+        other._sources = reporter.sources
+        other._reporter = reporter
+        other._macros = deepcopy(self._macros)
+        other._open_files = list(self._open_files)
+        other._read_once = set() if again else set(self._read_once)
+        other._recorded = iter(recorded)
+        other.included = []
+        other._out = []
+        return other
 
     def run(self, buffer: Buffer) -> list[Token]:
         if buffer.path is not None:
-            self._root = buffer.path.parent
+            self._root = buffer.path.parent.resolve()
             self._open_files.append(buffer.path.resolve())
         self._read(buffer)
         end = buffer.base + len(buffer.text)
@@ -207,35 +238,40 @@ class Preprocessor:
         return at
 
     def _include(self, buffer: Buffer, name: str, token: Token) -> None:
-        path = self._find(buffer, name, token)
+        recorded = next(self._recorded, None)
+        path = Path(recorded.path) if recorded else self._find(buffer, name, token)
         if path is None:
             self._reporter.ignore(LOST_DECLARATION)
             return
         resolved = path.resolve()
-        self._includes += 1
         cyclic = resolved in self._open_files
-        if cyclic or self._includes > MAX_INCLUDES or len(self._open_files) > MAX_INCLUDE_DEPTH:
+        if cyclic or len(self.included) >= MAX_INCLUDES or len(self._open_files) > MAX_INCLUDE_DEPTH:
             reason = "includes itself" if cyclic else "is included too deeply or too often"
             self._error(codes.INCLUDE_CYCLE, f"'{name}' {reason}", token, "start each file with .once")
             return
         try:
-            text = read_source(path)
+            file = recorded or Included(str(path), str(resolved), read_source(path))
         except (OSError, UnicodeDecodeError) as error:
             self._error(codes.UNREADABLE, f"can't read '{name}': {describe(error)}", token)
             self._reporter.ignore(LOST_DECLARATION)
             return
+        self.included.append(file)
         self._open_files.append(resolved)
-        self._read(self._sources.add(str(path), text, path))
+        self._read(self._sources.add(file.name, file.text, path))
         self._open_files.pop()
 
     def _find(self, buffer: Buffer, name: str, token: Token) -> Path | None:
-        """The file an include names: beside the including file, or in an include directory."""
+        """The file an include names: beside the including file, or in an include directory.
+
+        A text without a file that is read after a program's file is taken to stand beside that.
+        """
         directories = list(self._include_dirs)
-        if buffer.path is not None:
-            directories.insert(0, buffer.path.parent)
+        beside = self._root if buffer.path is None else buffer.path.parent
+        if beside is not None:
+            directories.insert(0, beside)
         allowed = [directory.resolve() for directory in directories]
         if self._root is not None:
-            allowed.append(self._root.resolve())
+            allowed.append(self._root)
         outside = not directories
         for directory in directories:
             candidate = directory / name

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import cast
 
 from gpuengine.errors import Span
 
@@ -125,6 +126,7 @@ class Pack:
     args: tuple[Term | Wildcard, ...]
 
 
+_WILDCARD = Wildcard()
 Term = Variable | Constant | Functor | Pack
 AtomArg = Variable | Constant | Wildcard
 
@@ -291,3 +293,73 @@ def _is_pattern(term: Term | Wildcard, bound: frozenset[Variable]) -> bool:
     if isinstance(term, Pack):
         return all(_is_pattern(arg, bound) for arg in term.args)
     return term_variables(term) <= bound
+
+
+def canonical(rule: Rule) -> Rule:
+    """`rule` with its variables named in the order of their first occurrence: ``v0``, ``v1``, ...
+
+    A variable that occurs once, in a positive atom of the body, becomes the wildcard that it means.  So
+    two rules with the same literals in the same order are equal, whatever names they use.
+    """
+    if not rule.body and all(isinstance(arg, Constant) for arg in rule.head.args):
+        return rule
+    counting = _Renaming(frozenset())
+    counting.rule(rule)
+    single = frozenset(name for name, count in counting.occurrences.items() if count == 1)
+    return _Renaming(single).rule(rule)
+
+
+class _Renaming:
+    """Renames the variables of one rule and counts them; those named in `single` become wildcards."""
+
+    def __init__(self, single: frozenset[str]) -> None:
+        self._single = single
+        self._new: dict[str, Variable] = {}  # by name, in the order of first occurrence
+        self.occurrences: dict[str, int] = {}
+
+    def rule(self, rule: Rule) -> Rule:
+        head = self._atom(rule.head)
+        return Rule(head, tuple(self._literal(part) for part in rule.body), rule.span, rule.text)
+
+    def _variable(self, variable: Variable) -> Variable:
+        name = variable.name
+        self.occurrences[name] = self.occurrences.get(name, 0) + 1
+        new = self._new.get(name)
+        if new is None:
+            new = self._new[name] = Variable(f"v{len(self._new)}", variable.type)
+        return new
+
+    def _term(self, term: Term | Wildcard) -> Term | Wildcard:
+        if isinstance(term, Variable):
+            return self._variable(term)
+        if isinstance(term, Functor):
+            args = tuple(cast(Term, self._term(arg)) for arg in term.args)
+            return Functor(term.op, args, term.type, term.span)
+        if isinstance(term, Pack):
+            return Pack(term.type, term.branch, tuple(self._term(arg) for arg in term.args))
+        return term
+
+    def _atom(self, atom: Atom, single: frozenset[str] = frozenset()) -> Atom:
+        args: list[AtomArg] = []
+        for arg in atom.args:
+            if isinstance(arg, Variable):
+                args.append(_WILDCARD if arg.name in single else self._variable(arg))
+            else:
+                args.append(arg)
+        return Atom(atom.relation, tuple(args), atom.span)
+
+    def _literal(self, literal: Literal, inside: bool = False) -> Literal:
+        """Inside an aggregate a wildcard is a variable too, see `Wildcard`."""
+        if isinstance(literal, Atom):
+            return self._atom(literal, frozenset() if inside else self._single)
+        if isinstance(literal, Negation):
+            return Negation(self._atom(literal.atom))
+        if isinstance(literal, Comparison):
+            left, right = cast(Term, self._term(literal.left)), cast(Term, self._term(literal.right))
+            return Comparison(literal.op, left, right, literal.span)
+        result = self._variable(literal.result)
+        target = None if literal.target is None else cast(Term, self._term(literal.target))
+        body = tuple(self._literal(part, inside=True) for part in literal.body)
+        names = {variable.name for variable in literal.outer}
+        outer = tuple(new for name, new in self._new.items() if name in names)
+        return Aggregate(result, literal.op, target, body, outer, literal.span)

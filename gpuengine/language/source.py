@@ -13,13 +13,19 @@ from pathlib import Path
 from gpuengine.errors import Span
 
 
+class _Name(str):
+    """The name of one buffer. Two buffers may share a name; a span's tells by identity which it means."""
+
+    __slots__ = ()
+
+
 class Buffer:
     """One text with its name, its place in the position space and, if it is a file, its path."""
 
     __slots__ = ("_line_starts", "base", "name", "path", "text")
 
     def __init__(self, name: str, text: str, base: int, path: Path | None) -> None:
-        self.name = name
+        self.name: str = _Name(name)
         self.text = text
         self.base = base
         self.path = path
@@ -64,6 +70,12 @@ class SourceMap:
         self._bases.append(base)
         return buffer
 
+    def copy(self) -> SourceMap:
+        """A map that begins with the same buffers, and can grow by itself."""
+        other = SourceMap()
+        other.buffers, other._bases = list(self.buffers), list(self._bases)
+        return other
+
     def buffer_at(self, position: int) -> Buffer:
         return self.buffers[bisect_right(self._bases, position) - 1]
 
@@ -80,8 +92,8 @@ class SourceMap:
         return Span(buffer.name, line, column, end_line, end_column)
 
     def positions(self, span: Span) -> tuple[int, int]:
-        """The inverse of `span`."""
-        buffer = next(buffer for buffer in self.buffers if buffer.name == span.file)
+        """The inverse of `span`, for spans that it made."""
+        buffer = next(buffer for buffer in self.buffers if buffer.name is span.file)
         starts = buffer.line_starts
         return (
             buffer.base + starts[span.line - 1] + span.column - 1,
