@@ -89,6 +89,10 @@ class MemoryBudgetError(EvaluationError):
     """The result would not fit the memory budget; names the rule, its sizes and what to do."""
 
 
+class StoreError(GpuEngineError):
+    """A knowledge base on disk can't be read or written: names the file, what is wrong and what to do."""
+
+
 class BackendError(GpuEngineError):
     """The backend asked for is not usable on this machine; says what is missing."""
 

@@ -38,8 +38,8 @@ class Dictionary:
     """The terms of one engine. See the module for ids and life-cycle."""
 
     def __init__(self, program: Program | None = None) -> None:
-        self._records: Mapping[str, RecordType] = program.records if program else {}
-        self._adts: Mapping[str, AdtType] = program.adts if program else {}
+        self._records: Mapping[str, RecordType] = {}
+        self._adts: Mapping[str, AdtType] = {}
         self._words = {
             "number": WordTable("number", IDENTITY),
             "unsigned": WordTable("unsigned", IDENTITY),
@@ -47,12 +47,20 @@ class Dictionary:
         }
         self._symbols = StringTable("symbol")
         self._constants: dict[tuple[str, int | float | str], int] = {}
-        self._rows = {
-            space: RowTable(space, max(1, len(record.fields)), 1) for space, record in self._records.items()
-        }
+        self._rows: dict[str, RowTable] = {}
+        if program is not None:
+            self.learn_types(program)
+
+    def learn_types(self, program: Program) -> None:
+        """Have the record and ADT types of a program, which may be one that was added to."""
+        self._records, self._adts = program.records, program.adts
+        for space, record in self._records.items():
+            if space not in self._rows:
+                self._rows[space] = RowTable(space, max(1, len(record.fields)), 1)
         for space, adt in self._adts.items():
-            widest = max(len(branch.fields) for branch in adt.branches)
-            self._rows[space] = RowTable(space, 1 + widest, 0)
+            if space not in self._rows:
+                widest = max(len(branch.fields) for branch in adt.branches)
+                self._rows[space] = RowTable(space, 1 + widest, 0)
 
     # -- values to ids -----------------------------------------------------------------------------
 
@@ -235,6 +243,10 @@ class Dictionary:
     def value_table(self, space: str) -> np.ndarray:
         """The values of the ids from `IDENTITY` on (number, unsigned) or from 0 on (float); a view."""
         return self._words[space].words.view(_WORD_DTYPES[space])
+
+    def tables(self) -> dict[str, WordTable | StringTable | RowTable]:
+        """What holds the terms of each space, by space."""
+        return {**self._words, "symbol": self._symbols, **self._rows}
 
     @property
     def nbytes(self) -> int:

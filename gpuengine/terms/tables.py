@@ -36,6 +36,11 @@ class _Slots:
         return int(self._state[0])
 
     @property
+    def first_id(self) -> int:
+        """The id of the value with number 0."""
+        return self._first_id
+
+    @property
     def bound(self) -> int:
         """Every id given so far is below this."""
         return self._first_id + len(self)
@@ -142,6 +147,11 @@ class StringTable(_Slots):
     def nbytes(self) -> int:
         """Bytes held."""
         return self._slots.nbytes + (len(self) + 1) * 8 + int(self._offsets[len(self)])
+
+    def span(self, begin: int) -> tuple[np.ndarray, np.ndarray]:
+        """The strings with ids begin, begin + 1, ...: (offsets[n + 1] from 0, bytes); moves no bytes."""
+        offsets = self._offsets[begin : len(self) + 1]
+        return offsets - offsets[0], self._arena[int(offsets[0]) : int(offsets[-1])]
 
     def text(self, ids: np.ndarray) -> Text:
         """The strings of these ids; moves no bytes."""

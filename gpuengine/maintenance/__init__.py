@@ -1,0 +1,1 @@
+"""Maintenance: knowledge bases that outlive the process and change with their facts."""

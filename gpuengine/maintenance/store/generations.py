@@ -1,0 +1,109 @@
+"""Moving a store to its next generation: new files first, then the manifest, then the old files go.
+
+Until the manifest is replaced the new files mean nothing; from then on the old ones don't.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from gpuengine.errors import StoreError
+from gpuengine.maintenance.store.contents import StoredTable
+from gpuengine.maintenance.store.files import failure
+from gpuengine.maintenance.store.journal import create_journal
+from gpuengine.maintenance.store.manifest import (
+    LOCK,
+    MANIFEST,
+    Manifest,
+    TableEntry,
+    TermsEntry,
+    generation_of,
+    is_temporary,
+    journal_name,
+    read_manifest,
+    segment_name,
+    write_manifest,
+)
+from gpuengine.maintenance.store.segments import write_table, write_terms
+from gpuengine.terms.persistence import TermColumns
+
+
+class Generation:
+    """The files of a generation that is being written."""
+
+    def __init__(self, directory: Path, number: int) -> None:
+        self.directory = directory
+        self.number = number
+        self._files = (directory / segment_name(number, at) for at in count(1))
+
+    def table(self, name: str, table: StoredTable) -> TableEntry:
+        """Write a table; one without rows or columns takes no file."""
+        arity = len(table.columns)
+        segment = write_table(next(self._files), table) if table.rows and arity else None
+        return TableEntry(name, arity, table.rows, segment)
+
+    def terms(self, space: str, terms: TermColumns) -> TermsEntry:
+        """Write a stretch of terms."""
+        segment = write_terms(next(self._files), terms)
+        return TermsEntry(space, terms.kind, terms.begin, terms.count, terms.size, segment)
+
+
+def switch(directory: Path, number: int, write: Callable[[Generation], Manifest]) -> Manifest:
+    """Make generation `number` of what `write` writes, and make it the current one.
+
+    If that fails or is interrupted before the manifest is replaced, the new files are removed and the old
+    state stays.
+    """
+    try:
+        manifest = write(Generation(directory, number))
+        create_journal(directory / journal_name(number), number)
+        write_manifest(directory, manifest)
+    except BaseException as error:
+        if not is_current(directory, number):
+            _remove(directory, lambda name: generation_of(name) == number or is_temporary(name))
+        if isinstance(error, OSError):
+            where = Path(error.filename) if error.filename else directory
+            raise failure(where, f"write generation {number}", error) from error
+        raise
+    remove_strays(directory, manifest)
+    return manifest
+
+
+def is_current(directory: Path, number: int) -> bool:
+    """Is this the generation that the manifest on the disk names?"""
+    try:
+        return read_manifest(directory).generation == number
+    except StoreError:
+        return False
+
+
+def next_generation(directory: Path) -> int:
+    """A number that no file in the directory has, and no manifest that can be read."""
+    known = [generation_of(name) or 0 for name in os.listdir(directory)]  # noqa: PTH208 (names are wanted)
+    with suppress(StoreError):
+        known.append(read_manifest(directory).generation)
+    return 1 + max(known, default=0)
+
+
+def remove_strays(directory: Path, manifest: Manifest) -> None:
+    """Remove what unfinished work and older generations left; failing to is no error, the next may try."""
+    needed = {MANIFEST, LOCK, manifest.journal, *(segment.file for segment in manifest.segments())}
+    _remove(directory, lambda name: name not in needed)
+
+
+def new_entries(generation: Generation, terms: Iterable[tuple[str, TermColumns]]) -> tuple[TermsEntry, ...]:
+    """Write whole spaces; those without terms are left out."""
+    return tuple(generation.terms(space, columns) for space, columns in terms if columns.count)
+
+
+def _remove(directory: Path, unwanted: Callable[[str], bool]) -> None:
+    with suppress(OSError):
+        for path in list(directory.iterdir()):
+            ours = generation_of(path.name) is not None or is_temporary(path.name)
+            if ours and unwanted(path.name):
+                with suppress(OSError):
+                    path.unlink()

@@ -1,0 +1,1 @@
+"""Tests of knowledge bases: the durable store and their maintenance."""
