@@ -81,7 +81,11 @@ class Closure(PairScheme):
         now, before = self._forward.pairs
         if domain is Domain.NEW:
             return abs(now - before)
-        return before if domain is Domain.OLD or self._deleting else now
+        return before if self._is_before(domain) else now
+
+    def _is_before(self, domain: Domain) -> bool:
+        """Is a domain the version before the last change: what is left out of it if facts came, else all?"""
+        return (domain is Domain.OLD) is not self._deleting
 
     def insert(self, columns: Columns, count: int) -> int:
         before = len(self._scheduled)
@@ -96,6 +100,10 @@ class Closure(PairScheme):
         for batch in ((sources, targets), *self._scheduled):
             external.insert(batch, len(batch[0]))
         self.external = external
+
+    def keep_edges(self, columns: Columns) -> None:
+        self.external = None
+        super().keep_edges(columns)
 
     def distinct(self, column: int) -> float:
         way = self._ways[column]
@@ -126,11 +134,16 @@ class Closure(PairScheme):
         self.forget()
         if self._forward.nodes:
             sources, targets = self.edges
+            self._reset()
             self._scheduled.append((sources, targets))
-            self._nodes = Nodes()
-            self._ways = [self._empty_way(), None]
-            self._ids = [None, None]
         return self.advance()
+
+    def _reset(self) -> None:
+        self._nodes = Nodes()
+        self._ways = [self._empty_way(), None]
+        self._ids = [None, None]
+        self._last_edges = None
+        self._deleting = False
 
     def settle(self) -> None:
         if self._scheduled:
@@ -199,7 +212,7 @@ class Closure(PairScheme):
         way = self._way(column)
         if domain is Domain.NEW:
             return Reading(way.change.reached, way.positions, self._ids_at(column, way.node_at))
-        if domain is Domain.OLD or self._deleting:
+        if self._is_before(domain):
             known = way.positions[: len(way.before.owners)]
             return Reading(way.before, known, self._ids_at(column, way.node_at_before))
         return Reading(way.now, way.positions, self._ids_at(column, way.node_at))

@@ -23,9 +23,9 @@ BATCH = 1 << 16
 class Domain(IntEnum):
     """Which facts are read.
 
-    OLD is what there was before the last change and NEW what that change added: OLD and NEW have nothing in
-    common, and ALL is both together. After `delete`, NEW is what goes, ALL and OLD still have it; `remove`
-    takes it out of both and puts it into DELETED.
+    NEW is what the last change concerns and OLD what it leaves alone: they have nothing in common, and ALL is
+    both together. After `advance`, NEW is what was added; after `delete`, what goes, until `remove` takes it
+    out and puts it into DELETED. So a rule that finds what follows from NEW facts serves both ways.
     """
 
     ALL = 0
@@ -143,7 +143,7 @@ class Scheme(ABC):
 
     def deletable(self, columns: Columns, count: int) -> np.ndarray:
         """Which of the rows are facts and not going already: a mask."""
-        return self.contains(columns, count, Domain.OLD) & ~self.contains(columns, count, Domain.NEW)
+        return self.contains(columns, count, Domain.OLD)
 
     @abstractmethod
     def delete(self, columns: Columns, count: int) -> int:
@@ -151,7 +151,7 @@ class Scheme(ABC):
 
     @abstractmethod
     def remove(self) -> None:
-        """What is NEW is gone: OLD and ALL lose it, DELETED has it."""
+        """What is NEW is gone: ALL loses it, DELETED has it."""
 
     @abstractmethod
     def rederivable(self, columns: Columns, count: int) -> np.ndarray:

@@ -12,6 +12,7 @@ from gpuengine.kernels.cpu.primitives import CpuPrimitives
 from gpuengine.kernels.position_sets import PositionSets, SegmentPool
 from gpuengine.kernels.primitives import NONE
 from gpuengine.schemes.contract import Columns, Domain, cover
+from gpuengine.schemes.nodes import Nodes
 from gpuengine.schemes.pairs import FORWARD, Gone, PairScheme, Reached, Reading
 
 _COMPONENTS = CpuPrimitives().components
@@ -44,10 +45,16 @@ class Equivalence(PairScheme):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
+        self._classes: _Classes | None = None
+        self._reset()
+
+    def _reset(self) -> None:
         none = np.empty(0, np.uint32)
+        self._nodes = Nodes()
         self._edges = none, none
         self._labels = self._labels_before = none
-        self._classes: _Classes | None = None
+        self._classes = None
+        self._deleting = False
 
     @property
     def host_nbytes(self) -> int:
@@ -79,7 +86,7 @@ class Equivalence(PairScheme):
         now, before = _count_pairs(self._labels), _count_pairs(self._labels_before)
         if domain is Domain.NEW:
             return abs(now - before)
-        return before if domain is Domain.OLD or self._deleting else now
+        return min(now, before) if domain is Domain.OLD else max(now, before)
 
     def distinct(self, column: int) -> float:
         return float(max(int(np.count_nonzero(self._labels != NONE)), 1))
@@ -150,7 +157,7 @@ class Equivalence(PairScheme):
         if domain is Domain.NEW:
             reached = classes.difference
         else:
-            reached = classes.fine if domain is Domain.OLD and not self._deleting else classes.coarse
+            reached = classes.fine if domain is Domain.OLD else classes.coarse
         return Reading(reached, classes.positions, self._nodes.ids[classes.node_at])
 
 

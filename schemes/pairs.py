@@ -14,7 +14,7 @@ from gpuengine.kernels.position_sets import PositionSets
 from gpuengine.kernels.primitives import NONE
 from gpuengine.schemes.contract import BATCH, Columns, Domain, Scheme
 from gpuengine.schemes.nodes import Nodes
-from gpuengine.schemes.table_reads import match_rows
+from gpuengine.schemes.table_reads import is_row_of, match_rows
 
 FORWARD, BACKWARD = 0, 1
 
@@ -86,7 +86,11 @@ class Gone:
 
 
 class PairScheme(Scheme):
-    """Reads facts R(x, y) from sets of partners; how they come to be is the business of its subclasses."""
+    """Reads facts R(x, y) from sets of partners; how they come to be is the business of its subclasses.
+
+    With `keeps_all`, what is inserted is kept as an edge even if it is a fact already: then to delete some
+    of it leaves exactly what follows from the rest.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -97,10 +101,20 @@ class PairScheme(Scheme):
         self._deleting = False
         self._deleted: list[Gone] = []
         self._changes = 0
+        self.keeps_all = False
 
     @property
     def version(self) -> tuple[int, ...]:
         return (self._changes,)
+
+    @property
+    def nodes(self) -> Nodes:
+        """The ids that are known, which only grow."""
+        return self._nodes
+
+    def reading(self, column: int) -> Reading:
+        """The partners of the nodes in a column as they are now: what is read stays as it is."""
+        return self._reading(column, Domain.ALL)
 
     @abstractmethod
     def _reading(self, column: int, domain: Domain) -> Reading:
@@ -152,13 +166,36 @@ class PairScheme(Scheme):
     def insert(self, columns: Columns, count: int) -> int:
         if not count:
             return 0
-        fresh = self.insertable(columns, count)
+        fresh = self.insertable(columns, count) if not self.keeps_all else np.ones(count, np.bool_)
         taken = int(np.count_nonzero(fresh))
         if taken:
             sources, targets = (np.asarray(column, np.uint32)[fresh] for column in columns)
             self._scheduled.append((sources, targets))
             self.widen([(int(ids.min()), int(ids.max()) + 1) for ids in (sources, targets)])
         return taken
+
+    def keep_edges(self, columns: Columns) -> None:
+        """Keep all of the given facts as edges from now on, and whatever else comes."""
+        self.keeps_all = True
+        missing = ~is_row_of(columns, self.edges)
+        self.insert([np.asarray(column)[missing] for column in columns], int(np.count_nonzero(missing)))
+        self.settle()
+
+    def rebuild(self, columns: Columns) -> None:
+        """Begin anew with nothing but the given edges."""
+        self._reset()
+        self._scheduled, self._deleted = [], []
+        self.insert(columns, len(columns[0]))
+        self.settle()
+
+    @property
+    @abstractmethod
+    def edges(self) -> list[np.ndarray]:
+        """The facts that are kept as edges, as columns of ids."""
+
+    @abstractmethod
+    def _reset(self) -> None:
+        """Forget all facts."""
 
     def rederivable(self, columns: Columns, count: int) -> np.ndarray:
         """None: deleting is exact, so that what goes does not follow from what is left."""

@@ -7,8 +7,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from gpuengine.kernels.contract import Array, Backend, KeySet, RowIndex, Rows
+from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.schemes.contract import BATCH, Bounds, Columns, Domain, Scheme, cover, in_pieces
 from gpuengine.schemes.table_reads import is_row_of, match_rows, probe
+from gpuengine.schemes.table_removal import RowRemoval, drop_delta, move_to_delta
+
+_ROOM_SHARE = 8
+_LEAST_ROOM = 1 << 10
+LARGEST_BOUND = (1 << 32) - 1
 
 
 class Table(Scheme):
@@ -19,6 +25,10 @@ class Table(Scheme):
     `settle` makes everything old. Invariants: rows are distinct; every id lies within `bounds`; the set, once
     made, holds exactly the rows; an index that `index` returned holds all rows up to the delta's end
     until `epoch` changes, which says that the set or indexes have been dropped.
+
+    Facts that go are moved to the end of the rows, where they are the delta, and then cut off: what that
+    costs depends on them, not on how many facts there are. Tables lose facts on the host only. One that is
+    `maintained` is prepared for many small changes: its indexes have room to grow, and so have its bounds.
 
     `move_to` brings the rows to another backend; the set and the indexes are made anew there. The rows
     that were left behind stay as a copy, for the way back, until facts are added.
@@ -37,9 +47,11 @@ class Table(Scheme):
         self._indexes: dict[tuple[int, ...], RowIndex] = {}
         self._distinct: dict[int, tuple[int, float]] = {}
         self._copy: tuple[Backend, Rows] | None = None
-        self._going: np.ndarray | None = None
+        self.maintained = False
+        self.removal: RowRemoval | None = None
         self._deleted: list[list[np.ndarray]] = []
         self._removals = 0
+        self._deleting = False
 
     def __len__(self) -> int:
         return self.rows.count
@@ -48,6 +60,7 @@ class Table(Scheme):
     def nbytes(self) -> int:
         """What the table takes where it is; a copy elsewhere does not count."""
         total = self.rows.nbytes + sum(index.nbytes for index in self._indexes.values())
+        total += self.removal.nbytes if self.removal is not None else 0
         return total + (self._keyset.nbytes if self._keyset else 0)
 
     @property
@@ -79,6 +92,15 @@ class Table(Scheme):
             self._keyset = keyset
         return self._keyset
 
+    @property
+    def has_set(self) -> bool:
+        return self._keyset is not None
+
+    def note_removal(self) -> None:
+        """Rows are not where they were, or gone: what was thought of them is out of date."""
+        self._removals += 1
+        self._copy = None
+
     def column(self, j: int) -> np.ndarray:
         """Column `j` of all facts in host memory; valid until facts are added."""
         copy = self._current_copy()
@@ -93,7 +115,8 @@ class Table(Scheme):
         if not count:
             return 0
         columns = [self.backend.column(column) for column in columns]
-        self.widen(self.backend.bounds(columns, count))
+        bounds = self.backend.bounds(columns, count)
+        self.widen(_with_room(self.bounds, bounds) if self.maintained else bounds)
         if self._keyset is None and self.rows.count == 0:
             columns, count = self.backend.distinct_rows(columns, count)
             self.rows.append(columns, count)
@@ -106,6 +129,14 @@ class Table(Scheme):
             self.rows.append(new, fresh)
         return fresh
 
+    def restore(self, columns: Columns, count: int) -> None:
+        """Have facts, known to be distinct, in a table that has none. They are OLD."""
+        assert not self.rows.count
+        if count:
+            self.widen(self.backend.bounds(columns, count))
+            self.rows.append(columns, count)
+            self.rows.settle()
+
     @property
     def version(self) -> tuple[int, ...]:
         return self.rows.count, self._removals
@@ -114,13 +145,11 @@ class Table(Scheme):
         start, end = self.rows.delta
         if domain is Domain.DELETED:
             return sum(len(batch[0]) for batch in self._deleted)
-        if self._going is not None:
-            return int(np.count_nonzero(self._going)) if domain is Domain.NEW else self.rows.count
         return {Domain.ALL: self.rows.count, Domain.OLD: start, Domain.NEW: end - start}[domain]
 
     def contains(self, columns: Columns, count: int, domain: Domain = Domain.ALL) -> np.ndarray:
         """Which of the given rows are facts; ALL includes what is only scheduled."""
-        if domain is Domain.ALL or (domain is Domain.OLD and self._going is not None):
+        if domain is Domain.ALL:
             return self._on_host(self.keyset.contains(self._batch(columns, count), 0, count), count)
         if domain is Domain.OLD:
             found = self.contains(columns, count)
@@ -140,7 +169,7 @@ class Table(Scheme):
             for batch in self.scan(domain):
                 yield from match_rows(batch, bound, room)
             return
-        yield from probe(self, bound, count, domain is Domain.OLD and self._going is None, room)
+        yield from probe(self, bound, count, domain is Domain.OLD, room)
 
     def scan(self, domain: Domain = Domain.ALL, room: int = BATCH) -> Iterator[list[np.ndarray]]:
         if domain is Domain.DELETED:
@@ -148,10 +177,7 @@ class Table(Scheme):
                 yield from in_pieces(batch, room)
             return
         start, end = self.rows.delta
-        if domain is Domain.NEW and self._going is not None:
-            yield from in_pieces([column[self._going] for column in self.columns()], room)
-            return
-        if domain is Domain.ALL or self._going is not None:
+        if domain is Domain.ALL:
             start, end = 0, self.rows.count
         elif domain is Domain.OLD:
             start, end = 0, start
@@ -160,6 +186,7 @@ class Table(Scheme):
 
     def advance(self) -> int:
         """What was appended becomes the delta, and part of every index that can take it."""
+        self._deleting = False
         return self.rows.advance()
 
     def renew(self) -> int:
@@ -170,29 +197,25 @@ class Table(Scheme):
         return self.rows.count
 
     def delete(self, columns: Columns, count: int) -> int:
-        """Mark the rows; O(rows)."""
+        """Make the rows that are there the delta; O(count), and their keys' rows in each index."""
+        self.move_to(CPU)
         self.settle()
-        self._going = np.zeros(self.rows.count, np.bool_)
-        if count:
-            self._going = is_row_of(self.columns(), columns)
-        return int(np.count_nonzero(self._going))
+        self._copy = None
+        self._deleting = True
+        return move_to_delta(self, columns, count)
 
     def remove(self) -> None:
-        """Make the rows anew without those that go; O(rows), if any do."""
-        going, self._going = self._going, None
-        if going is None or not going.any():
+        """Cut the delta off; O(delta)."""
+        start, end = self.rows.delta
+        if start == end or not self._deleting:
             return
-        self._removals += 1
-        columns = self.columns()
-        self._deleted.append([column[going] for column in columns])
-        kept = [column[~going] for column in columns]
-        self.rows = self.backend.rows(self.arity, len(kept[0]))
-        self.rows.append(kept, len(kept[0]))
-        self.rows.settle()
-        self._copy = None
-        self._distinct.clear()
-        self.forget_set()
-        self.forget_indexes()
+        self._deleted.append([column[start:end].copy() for column in self.columns()])
+        drop_delta(self)
+
+    def take_back(self) -> None:
+        """Cut the delta off, as if it had never come; O(delta)."""
+        if self.rows.delta[0] < self.rows.delta[1]:
+            drop_delta(self)
 
     def rederivable(self, columns: Columns, count: int) -> np.ndarray:
         """None: a table implies no rules."""
@@ -243,7 +266,7 @@ class Table(Scheme):
         index = self._indexes.get(keys)
         if index is None or not index.ensure():
             index = self.backend.index(self.rows, keys, self.bounds)
-            index.build(exact=not growing)
+            index.build(exact=not (growing or self.maintained))
             self._indexes[keys] = index
         return index
 
@@ -254,8 +277,23 @@ class Table(Scheme):
                 del self._indexes[keys]
                 self.epoch += 1
 
+    def refresh_indexes(self) -> None:
+        """Bring the indexes up to the delta's end, with what lies before the delta OLD."""
+        for keys, index in list(self._indexes.items()):
+            if not index.ensure():
+                del self._indexes[keys]
+                self.epoch += 1
+
+    def take_in(self) -> None:
+        """Everything becomes old, and what was inserted part of every index."""
+        self.advance()
+        self.refresh_indexes()
+        self.settle()
+        self.refresh_indexes()
+
     def settle(self) -> None:
         """Everything becomes old."""
+        self._deleting = False
         self.rows.settle()
 
     def keep_indexes(self, used: Collection[RowIndex]) -> None:
@@ -294,6 +332,7 @@ class Table(Scheme):
         rows.limit(rows.capacity)
         self._copy = (self.backend, self.rows)
         self.backend, self.rows = backend, rows
+        self.removal = None
         self.forget_set()
         self.forget_indexes()
 
@@ -325,3 +364,13 @@ class Table(Scheme):
         rows = backend.rows(self.arity, self.rows.count)
         rows.append(self.columns(), self.rows.count)
         return rows
+
+
+def _with_room(bounds: Bounds, new: Sequence[tuple[int, int]]) -> Bounds:
+    """Bounds that hold new ids as well, with room for more: ids of new terms follow each other upwards."""
+    result = []
+    for old, (low, high) in zip(bounds, new, strict=True):
+        if old != (0, 0) and high > old[1]:
+            high = min(high + (high - old[0]) // _ROOM_SHARE + _LEAST_ROOM, LARGEST_BOUND)
+        result.append((low, high))
+    return result

@@ -245,16 +245,12 @@ class Union(Scheme):
         return kept
 
     def _stays(self, columns: Columns, count: int) -> np.ndarray:
-        """Rows that are NEW in a part but not here: another had them before, or, deleting, keeps them."""
+        """Rows that are NEW in a part but not here: another had them before, or keeps them."""
         found = np.zeros(count, np.bool_)
         if self._is_fresh or not count:
             return found
         for part in self._all:
-            rows = part.inward(columns)
-            if self._deleting:
-                found |= part.scheme.deletable(rows, count)
-            else:
-                found |= part.scheme.contains(rows, count, Domain.OLD)
+            found |= part.scheme.contains(part.inward(columns), count, Domain.OLD)
         return found
 
     def _scan_all(self, room: int) -> Iterator[list[np.ndarray]]:

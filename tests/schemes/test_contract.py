@@ -122,7 +122,7 @@ def test_removing_moves_what_goes(
     before = contents(world.scheme)
     world.delete(picks, ids)
     gone = contents(world.scheme, NEW)
-    assert contents(world.scheme) == contents(world.scheme, OLD) == before, "it is all there yet"
+    assert (contents(world.scheme), contents(world.scheme, OLD)) == (before, before - gone), "it is there yet"
     world.each("remove", backward=True)
     assert contents(world.scheme) == contents(world.scheme, OLD) == before - gone
     assert (contents(world.scheme, NEW), contents(world.scheme, DELETED)) == (set(), gone)
@@ -327,7 +327,8 @@ def test_larger_graphs(name: str, nodes: int, edges: int, acyclic: bool, step: i
     if scheme is not base:
         scheme.delete(columns_of([], 2), 0)
     after = expected(left)
-    assert (matrix(scheme, NEW, ids) == (both & ~after)).all() and (matrix(scheme, OLD, ids) == both).all()
+    assert (matrix(scheme, NEW, ids) == (both & ~after)).all() and (matrix(scheme, ALL, ids) == both).all()
+    assert (matrix(scheme, OLD, ids) == after).all()
     world_removes(scheme, base)
     assert (matrix(scheme, ALL, ids) == after).all()
     assert (matrix(scheme, DELETED, ids) == (both & ~after)).all()
