@@ -53,6 +53,7 @@ class RowIndex:
         "_payload",
         "_round_start",
         "_slots",
+        "address",
         "header",
         "keys",
         "rows",
@@ -63,6 +64,7 @@ class RowIndex:
         self.keys = tuple(keys)
         payload = [j for j in range(rows.arity) if j not in self.keys]
         self.header = np.zeros(INDEX_COLUMNS + 4 * len(self.keys) + len(payload), np.int64)
+        self.address = int(self.header.ctypes.data)
         self.header[INDEX_KEYS] = len(self.keys)
         self.header[INDEX_WIDTH] = len(payload)
         self.header[INDEX_COLUMNS + 4 * len(self.keys) :] = payload
@@ -74,10 +76,6 @@ class RowIndex:
         self._round_start = 0
         self._exact = False
         self._address_slots(bounds, rows.count)
-
-    @property
-    def address(self) -> int:
-        return int(self.header.ctypes.data)
 
     @property
     def indexed(self) -> int:
@@ -108,11 +106,11 @@ class RowIndex:
         self._exact = exact
         old = end if exact else start
         row = 0
-        while (row := rowindex.assign_slots(self.header, self.rows.header, row, old)) < old:
+        while (row := rowindex.assign_slots(self.address, self.rows.address, row, old)) < old:
             self._grow_slots()
-        used = rowindex.place_blocks(self.header, 1 if exact else 0)
+        used = rowindex.place_blocks(self.address, 1 if exact else 0)
         self._reserve_payload(used if exact else used + max(16, (end - start) * 2))
-        rowindex.fill_blocks(self.header, self.rows.header, 0, old)
+        rowindex.fill_blocks(self.address, self.rows.address, 0, old)
         self._indexed = old
         if exact:
             self.header[INDEX_ROUND] += 1
@@ -147,9 +145,9 @@ class RowIndex:
         payload = [j for j in range(self.rows.arity) if j not in self.keys]
         by_key = [rows.column(j)[start:end] for j in (*self.keys, *payload)]
         order = np.lexsort(by_key[::-1]).astype(np.int64, copy=False) + start
-        if not 0 <= erase.erase_work(self.header, rows.header, order, count) <= limit:
+        if not 0 <= erase.erase_work(self.address, rows.address, order, count) <= limit:
             return False
-        gone = erase.erase_entries(self.header, rows.header, order, count)
+        gone = erase.erase_entries(self.address, rows.address, order, count)
         self._settle_at(self._indexed - count)
         return gone == count
 
@@ -162,7 +160,7 @@ class RowIndex:
         """
         assert not self._exact, "an exact index does not change"
         if start < self._indexed:
-            erase.retract_entries(self.header, self.rows.header, start, self._indexed)
+            erase.retract_entries(self.address, self.rows.address, start, self._indexed)
             self._settle_at(start)
 
     def _settle_at(self, count: int) -> None:
@@ -186,7 +184,9 @@ class RowIndex:
 
     def _append_until(self, end: int) -> None:
         row = self._indexed
-        while (row := rowindex.append(self.header, self.rows.header, row, end)) < end:
+        if row == end:
+            return
+        while (row := rowindex.append(self.address, self.rows.address, row, end)) < end:
             self.make_room()
         self._indexed = end
 

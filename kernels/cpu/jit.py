@@ -98,7 +98,7 @@ class Kernel:
             self.load()
         out = ctypes.c_int64()
         error = ctypes.c_void_p()
-        plain = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in args]
+        plain = [a if type(a) is int or not isinstance(a, np.ndarray) else a.ctypes.data for a in args]
         self._call(ctypes.addressof(out), ctypes.addressof(error), *plain)
         return out.value
 

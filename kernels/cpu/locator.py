@@ -156,14 +156,14 @@ class RowLocator:
             self._capacity = max(end, self._capacity + growth)
             self._table = np.zeros(table_size(self._capacity), np.uint32)
             start = 0
-        put_numbers(self._table, len(self._table), self.rows.header, self.rows.arity, start, end)
+        put_numbers(self._table, len(self._table), self.rows.address, self.rows.arity, start, end)
         self.count = end
 
     def locate(self, batch: Rows, start: int, end: int) -> np.ndarray:
         """The numbers (uint32) of rows [start, end) of `batch`, ABSENT for those that are not here."""
         numbers = np.empty(end - start, np.uint32)
         table, rows = self._table, self.rows
-        locate_rows(table, len(table), rows.header, rows.arity, batch.header, start, end, numbers)
+        locate_rows(table, len(table), rows.address, rows.arity, batch.address, start, end, numbers)
         return numbers
 
     def remove(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -178,11 +178,11 @@ class RowLocator:
         assert self.count == rows.count, "every row is in the locator"
         gone = np.ascontiguousarray(places, np.int64)
         left = rows.count - len(gone)
-        drop_numbers(table, len(table), rows.header, rows.arity, gone, len(gone))
+        drop_numbers(table, len(table), rows.address, rows.arity, gone, len(gone))
         stays = np.ones(len(gone), np.bool_)
         stays[gone[gone >= left] - left] = False
         movers, holes = np.flatnonzero(stays).astype(np.int64, copy=False) + left, gone[gone < left]
-        move_rows(table, len(table), rows.header, rows.arity, movers, holes, len(holes))
+        move_rows(table, len(table), rows.address, rows.arity, movers, holes, len(holes))
         self.count = rows.count = left
         rows.settle()
         return movers, holes
@@ -190,5 +190,5 @@ class RowLocator:
     def truncate(self, start: int) -> None:
         """Take the rows from number `start` on out of here; its rows still hold them, and keep them."""
         if start < self.count:
-            drop_range(self._table, len(self._table), self.rows.header, self.rows.arity, start, self.count)
+            drop_range(self._table, len(self._table), self.rows.address, self.rows.arity, start, self.count)
             self.count = start

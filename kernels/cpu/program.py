@@ -30,20 +30,27 @@ class Program:
     `stop` is an int64 array of one element; a run ends early with STOPPED once it is not 0.
     """
 
-    __slots__ = ("code", "pipeline", "state", "stop")
+    __slots__ = ("_code_address", "_state_address", "code", "pipeline", "state", "stop")
 
     def __init__(self, pipeline: Pipeline, stop: np.ndarray = _NEVER_STOP) -> None:
         self.pipeline = pipeline
         self.stop = stop
         self.code = _Assembler(pipeline).code
         self.state = _initial_state(pipeline, stop)
+        self._note_addresses()
 
     def copy(self) -> Program:
         """The same pipeline for another thread; the code is shared."""
         other = Program.__new__(Program)
         other.pipeline, other.stop, other.code = self.pipeline, self.stop, self.code
         other.state = _initial_state(self.pipeline, self.stop)
+        other._note_addresses()
         return other
+
+    def _note_addresses(self) -> None:
+        """Asking an array for its address takes longer than many runs."""
+        self._code_address = int(self.code.ctypes.data)
+        self._state_address = int(self.state.ctypes.data)
 
     @property
     def candidates(self) -> int:
@@ -59,7 +66,7 @@ class Program:
 
     def resume(self, out: Rows) -> Status:
         """Go on after FULL."""
-        return Status(run(self.code, self.state, self.state.ctypes.data, out.header))
+        return Status(run(self._code_address, self._state_address, self._state_address, out.address))
 
 
 def _initial_state(pipeline: Pipeline, stop: np.ndarray) -> np.ndarray:

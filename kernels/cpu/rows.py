@@ -21,6 +21,10 @@ _libc.realloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _libc.calloc.restype = ctypes.c_void_p
 _libc.calloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
 _libc.free.argtypes = [ctypes.c_void_p]
+_view_of_memory = ctypes.pythonapi.PyMemoryView_FromMemory
+_view_of_memory.restype = ctypes.py_object
+_view_of_memory.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int]
+_WRITABLE = 0x200
 
 
 class Memory:
@@ -60,7 +64,7 @@ class Memory:
         if not count:
             return np.empty(0, dtype)
         size = count * np.dtype(dtype).itemsize
-        return np.frombuffer(memoryview((ctypes.c_char * size).from_address(self.address)), dtype, count)
+        return np.frombuffer(_view_of_memory(self.address, size, _WRITABLE), dtype, count)
 
     def __del__(self) -> None:
         if self.address:
@@ -74,18 +78,15 @@ class Rows:
     ``[0, delta_start)`` is OLD, ``[delta_start, delta_end)`` is NEW, and both together are ALL.
     """
 
-    __slots__ = ("_memory", "arity", "capacity", "header")
+    __slots__ = ("_memory", "address", "arity", "capacity", "header")
 
     def __init__(self, arity: int, capacity: int = 0) -> None:
         self.arity = arity
         self.header = np.zeros(ROWS_COLUMNS + arity, np.int64)
+        self.address = int(self.header.ctypes.data)
         self._memory = [Memory() for _ in range(arity)]
         self.capacity = 0
         self.reserve(max(capacity, 16))
-
-    @property
-    def address(self) -> int:
-        return int(self.header.ctypes.data)
 
     @property
     def count(self) -> int:

@@ -38,21 +38,18 @@ class KeySet:
     for rows wider than 64 bits.
     """
 
-    __slots__ = ("_bounds", "_capacity", "_memory", "_requested", "arity", "header")
+    __slots__ = ("_bounds", "_capacity", "_memory", "_requested", "address", "arity", "header")
 
     def __init__(self, arity: int, bounds: Bounds, capacity: int = 0) -> None:
         self.arity = arity
         self.header = np.zeros(SET_COLUMNS + 3 * max(arity, 1), np.int64)
+        self.address = int(self.header.ctypes.data)
         self.header[SET_ARITY] = arity
         self._bounds = list(bounds)
         self._capacity = 0
         self._requested = 0
         self._memory = Memory()
         self._allocate(max(capacity, 16))
-
-    @property
-    def address(self) -> int:
-        return int(self.header.ctypes.data)
 
     @property
     def kind(self) -> int:
@@ -92,7 +89,7 @@ class KeySet:
         """Insert rows [start, end) of `rows`; which of them were new."""
         new = np.empty(end - start, np.uint8)
         scratch = np.empty(max(self.arity, 1), np.int64)
-        keyset.insert_rows(self.header, rows.header, start, end, scratch, new)
+        keyset.insert_rows(self.address, rows.address, start, end, scratch, new)
         return new.view(np.bool_)
 
     def erase(self, rows: Rows, start: int, end: int) -> int:
@@ -101,13 +98,13 @@ class KeySet:
         For one thread, with no pipeline at work on the set.
         """
         scratch = np.empty(max(self.arity, 1), np.int64)
-        return erase.erase_keys(self.header, rows.header, start, end, scratch)
+        return erase.erase_keys(self.address, rows.address, start, end, scratch)
 
     def contains(self, rows: Rows, start: int, end: int) -> np.ndarray:
         """Which of the rows [start, end) of `rows` are in the set."""
         found = np.empty(end - start, np.uint8)
         scratch = np.empty(max(self.arity, 1), np.int64)
-        keyset.contains_rows(self.header, rows.header, start, end, scratch, found)
+        keyset.contains_rows(self.address, rows.address, start, end, scratch, found)
         return found.view(np.bool_)
 
     def _spread(self, capacity: int) -> bool:
