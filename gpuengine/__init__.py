@@ -5,6 +5,10 @@
     kb.load("edge", table)
     kb.materialise()
     kb["path"].to_arrow()
+    with kb.update() as u:
+        u.delete("edge", gone)
+    kb.save("kb/")
+    kb = ge.open("kb/")
 
 The names below load on first use, so that importing the package costs nothing.
 """
@@ -17,11 +21,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpuengine.engine import Engine as Engine
     from gpuengine.errors import GpuEngineError as GpuEngineError
+    from gpuengine.opening import open as open
 
 __version__ = "0.1.0"
-__all__ = ["Engine", "GpuEngineError", "__version__"]
+__all__ = ["Engine", "GpuEngineError", "__version__", "open"]
 
-_HOME = {"Engine": "gpuengine.engine", "GpuEngineError": "gpuengine.errors"}
+_HOME = {
+    "Engine": "gpuengine.engine",
+    "GpuEngineError": "gpuengine.errors",
+    "open": "gpuengine.opening",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import difflib
 import os
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from gpuengine.errors import GpuEngineError, Interrupted
+from gpuengine.answering import answer
+from gpuengine.errors import GpuEngineError, Interrupted, StoreError
 from gpuengine.evaluation.accelerator import find_accelerator
-from gpuengine.evaluation.body import compile_body
 from gpuengine.evaluation.budget import Budget, parse_size
 from gpuengine.evaluation.database import Database
 from gpuengine.evaluation.failures import device_failures
 from gpuengine.evaluation.fixpoint import Fixpoint
+from gpuengine.evaluation.interruptible import Watcher, run_interruptibly
 from gpuengine.evaluation.placement import Placement
 from gpuengine.evaluation.progress import Progress
 from gpuengine.evaluation.thresholds import Thresholds
@@ -26,54 +24,58 @@ from gpuengine.kernels.contract import Backend, DeviceMemoryError
 from gpuengine.kernels.cpu import evaluation_kernels
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.jit import load_in_background
-from gpuengine.kernels.position_sets import PoolFull
-from gpuengine.language import parse_program, parse_query
-from gpuengine.language.program import Atom, Attribute, Constant, Program, Relation, Rule, Variable
-from gpuengine.planning.order import order_body
-from gpuengine.planning.passes import rewrite
+from gpuengine.language import parse_query
+from gpuengine.language.editing import ProgramText
+from gpuengine.language.program import Attribute, Program, Relation, Rule, Variable
+from gpuengine.loading import Skipped, as_source, encode_rows, encode_rule_facts, read_rows
+from gpuengine.maintenance.persistence import Durable, snapshot_of
+from gpuengine.maintenance.stated import Facts
+from gpuengine.maintenance.transaction import Update
+from gpuengine.maintenance.updater import Subscriber, Updater
 from gpuengine.planning.plan import Plan
-from gpuengine.planning.schemes import plan_schemes, read_overrides, tables_only
-from gpuengine.planning.sharing import Alias, resolve, share_equal_relations
-from gpuengine.planning.strata import body_relations, make_plan
+from gpuengine.planning.prepared import Prepared, prepare
+from gpuengine.planning.sharing import Alias, resolve
+from gpuengine.planning.strata import body_relations
 from gpuengine.relation import RelationView
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
-from gpuengine.schemes.union import Part, Union, tables_in
+from gpuengine.schemes.union import Part, Union
 from gpuengine.terms.dictionary import Dictionary
 
-Watcher = Callable[[Progress], None]
-_WATCH_SECONDS = 0.1
-
-
-@dataclass(slots=True)
-class Skipped:
-    """Bad rows that `Engine.load` left out of a relation: how many, and the first few described."""
-
-    rows: int = 0
-    first_errors: list[str] = field(default_factory=list)
+if TYPE_CHECKING:
+    from gpuengine.maintenance.store import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """How a relation is stored: scheme, why that one, how many facts it has, and bytes of memory."""
+    """How a relation is stored: scheme, why that one, how many facts it has, and bytes of memory.
+
+    `counter_nbytes` are those of its derivation counters, if these are kept.
+    """
 
     scheme: str
     why: str
     facts: int
     nbytes: int
+    counter_nbytes: int = 0
 
 
 class Engine:
     """Holds a checked program, the facts loaded into it, and what follows from them.
 
     Life-cycle: made from a program (errors raise `ProgramErrors`, nothing is half made); `load` adds
-    facts; `materialise` computes every consequence; ``engine[name]`` reads a relation. Loading
-    after materialising is allowed: the results stay as they were until the next `materialise`.
-    A failed or interrupted operation leaves the engine as it was before.
+    facts; `materialise` computes every consequence; ``engine[name]`` reads a relation. `update` then changes
+    facts and rules, and what follows from them with them; `save` and `gpuengine.open` keep all of it on disk.
+    Loading after materialising is allowed: the results stay as they were until the next `materialise` or
+    `update`. A failed or interrupted operation leaves the engine as it was before.
+
+    A `ProgramText` is a program whose facts are restored from elsewhere.
 
     `schemes` say how relations are stored, as ``{"path": "closure"}``: ``table``, ``closure``,
     ``equivalence``, ``union`` or ``auto`` (the default), by the shape of their rules and the facts; ``*`` is
-    all relations. `modules` off evaluates transitivity on tables rule by rule.
+    all relations. `modules` off evaluates transitivity on tables rule by rule. `counting` has updates keep
+    for each fact by how many rule instances it is derived: that takes memory and, to begin with, time, and
+    makes deletions overdelete less.
 
     `backend` says where rules run: ``"cpu"``; ``"cuda"``, on a GPU (number `device`, using up to
     `device_memory` of it); or ``"auto"``, on a GPU if there is one and the data is large enough. A `Backend`
@@ -82,7 +84,7 @@ class Engine:
 
     def __init__(
         self,
-        program: str | os.PathLike[str],
+        program: str | os.PathLike[str] | ProgramText,
         *,
         threads: int | None = None,
         memory: str | int | None = None,
@@ -92,6 +94,7 @@ class Engine:
         thresholds: Thresholds | None = None,
         schemes: Mapping[str, str] | None = None,
         modules: bool = True,
+        counting: bool = False,
         include_dirs: Sequence[os.PathLike[str]] = (),
         macros: Mapping[str, str] | None = None,
     ) -> None:
@@ -101,22 +104,52 @@ class Engine:
         self._always_accelerate = backend == "cuda"
         self.threads = threads or len(os.sched_getaffinity(0))
         self.memory = parse_size(memory) if memory is not None else None
-        source = _as_source(program)
-        self.source = parse_program(source, include_dirs=[Path(d) for d in include_dirs], macros=macros)
-        rewritten = rewrite(self.source)
-        overrides = read_overrides(rewritten, schemes)
-        self.program: Program
-        self.aliases: Mapping[str, Alias]
-        self.program, self.aliases = share_equal_relations(rewritten, tables_only(rewritten, overrides))
-        self._schemes = plan_schemes(self.program, overrides, self.aliases)
-        self._modules = modules
+        text = program
+        if not isinstance(text, ProgramText):
+            directories = [Path(directory) for directory in include_dirs]
+            text = ProgramText.read(as_source(text), include_dirs=directories, macros=macros)
+        self.asked_schemes = dict(schemes or {})
+        self.prepared = self.prepare(text)
+        self.modules = modules
+        self.counting = counting
         self.dictionary = Dictionary(self.program)
         self.progress: Progress | None = None
         self.skipped: dict[str, Skipped] = {}
-        self._facts = {name: Table(name, r.arity, CPU) for name, r in self.program.relations.items()}
-        self._load_program_facts()
-        self._result: Database | None = None
+        self.loaded = {name: Table(name, r.arity, CPU) for name, r in self.program.relations.items()}
+        self.database: Database | None = None
+        self.has_pending = False
+        self.anew_seconds = 0.0
+        self.wanted: tuple[str, ...] | None = None
         self._left_out: frozenset[str] = frozenset()
+        self._updater = Updater(self)
+        self._store: Store | None = None
+        if not isinstance(program, ProgramText):
+            for name, facts in self.encode_rule_facts(self.program.rules).items():
+                self.loaded[name].insert(*facts)
+
+    @property
+    def text(self) -> ProgramText:
+        """The program as text, and how it was edited since."""
+        return self.prepared.text
+
+    @property
+    def source(self) -> Program:
+        """The program as it was written."""
+        return self.prepared.source
+
+    @property
+    def program(self) -> Program:
+        """The program as it is evaluated."""
+        return self.prepared.program
+
+    @property
+    def aliases(self) -> Mapping[str, Alias]:
+        """Relations that are stored as others."""
+        return self.prepared.aliases
+
+    def prepare(self, text: ProgramText) -> Prepared:
+        """A program made ready, with the schemes that were asked for."""
+        return prepare(text, self.asked_schemes)
 
     @property
     def backend(self) -> str:
@@ -142,49 +175,55 @@ class Engine:
         tabular: Arrow, pandas, Polars, NumPy, a list of tuples, any object with the Arrow PyCapsule
         protocol, CuPy, cuDF, any array with `__cuda_array_interface__` or DLPack. Raises `DataError` and
         loads nothing if something does not fit; with ``on_error="skip"`` bad rows of files are left out
-        and counted in `skipped`.
+        and counted in `skipped`. What was materialised stays as it is until the next `materialise` or
+        `update`.
         """
-        from gpuengine.io import from_tabular, read_facts
         from gpuengine.io.arrow_device import unpacked
         from gpuengine.io.device import is_on_device
 
-        declared = self._relation(relation)
-        if isinstance(data, str | os.PathLike):
-            facts = read_facts(
-                Path(data),
-                declared.attributes,
-                params or {},
-                relation=relation,
-                on_error=on_error,
-                threads=self.threads,
-                check=self.dictionary.bad_values,
-            )
-            table = facts.table
-            if facts.skipped:
-                skipped = self.skipped.setdefault(relation, Skipped())
-                skipped.rows += facts.skipped
-                skipped.first_errors += facts.first_errors
-        elif declared.arity and is_on_device(data := unpacked(data)):
+        declared = self.declared(relation)
+        if (
+            not isinstance(data, str | os.PathLike)
+            and declared.arity
+            and is_on_device(data := unpacked(data))
+        ):
             return self._load_from_device(declared, data)
-        else:
-            check = self.dictionary.bad_values
-            table = from_tabular(data, declared.attributes, relation=relation, check=check)
-        columns = [
-            self.dictionary.encode(attribute.type.space, table.column(j))
-            for j, attribute in enumerate(declared.attributes)
-        ]
-        self._own_facts(relation).insert(columns, table.num_rows)
-        return int(table.num_rows)
+        columns, rows = self.encode_facts(declared, data, on_error=on_error, params=params)
+        self._own_facts(relation).insert(columns, rows)
+        return rows
 
-    @property
-    def loaded(self) -> Mapping[str, Table]:
-        """The facts given so far, by program and by `load`; what the rules derive is not among them."""
-        return self._facts
+    def encode_facts(
+        self,
+        declared: Relation,
+        data: Any,
+        *,
+        on_error: Literal["fail", "skip"] = "fail",
+        params: Mapping[str, str] | None = None,
+        intern: bool = True,
+    ) -> Facts:
+        """Facts given as to `load` as columns of ids; without `intern`, those with unknown terms left out."""
+        table, skipped = read_rows(data, declared, self.dictionary, on_error, params or {}, self.threads)
+        if skipped.rows:
+            known = self.skipped.setdefault(declared.name, Skipped())
+            known.rows += skipped.rows
+            known.first_errors += skipped.first_errors
+        return encode_rows(table, declared, self.dictionary, intern=intern)
+
+    def encode_rule_facts(self, rules: Iterable[Rule]) -> dict[str, Facts]:
+        """Those of the rules that are facts, by relation, as columns of ids."""
+        return encode_rule_facts(rules, self.dictionary)
+
+    def learn_types(self, program: Program) -> None:
+        """Know the types that came with rules."""
+        self.dictionary.learn_types(program)
+
+    def as_source(self, program: str | os.PathLike[str]) -> str | Path:
+        """A program or rules given as text or as a path."""
+        return as_source(program)
 
     def plan(self, wanted: Iterable[str] | None = None) -> Plan:
         """Strata and delta variants; with `wanted`, only what those relations depend on."""
-        stored = None if wanted is None else [self._stored(name) for name in wanted]
-        return make_plan(self.program, stored, self._schemes)
+        return self.prepared.plan(wanted)
 
     def materialise(self, *, wanted: Iterable[str] | None = None, watch: Watcher | None = None) -> Engine:
         """Compute all consequences of the loaded facts; returns the engine.
@@ -193,23 +232,37 @@ class Engine:
         about ten times a second with the progress. Ctrl-C stops within a second, raises
         `Interrupted`, and leaves the earlier results in place.
         """
-        plan = self.plan(wanted)
+        self.wanted = None if wanted is None else tuple(wanted)
+        if self._updater.durable is not None:
+            self._updater.compute_anew(watch)
+            return self
+        database = self.evaluate(self.prepared, self.loaded, watch)
+        self._updater.forget()
+        self.adopt(self.prepared, self.loaded, database)
+        return self
+
+    def evaluate(
+        self, prepared: Prepared, loaded: Mapping[str, Table], watch: Watcher | None = None
+    ) -> Database:
+        """All that follows from the given facts; changes nothing of the engine but its `progress`."""
+        plan = prepared.plan(self.wanted)
         derived = {name for stratum in plan.strata for name in stratum.relations}
-        database = Database(self.program, self.dictionary)
-        for name, facts in self._facts.items():
-            if name in self.aliases:
+        database = Database(prepared.program, self.dictionary)
+        aliased = {alias.of for name, alias in prepared.aliases.items() if len(loaded[name])}
+        for name, facts in loaded.items():
+            if name in prepared.aliases:
                 continue
-            if name in derived or self._has_alias_facts(name):
+            if name in derived or name in aliased:
                 facts.backend.bind_thread()
                 database.tables[name].insert(facts.columns(), len(facts))
             else:
                 database.tables[name] = facts
-        for name, alias in self.aliases.items():
+        for name, alias in prepared.aliases.items():
             table = database.tables[alias.of]
-            table.insert([self._facts[name].column(j) for j in alias.permutation], len(self._facts[name]))
-            database.tables[name] = self._alias_view(name, table)
+            table.insert([loaded[name].column(j) for j in alias.permutation], len(loaded[name]))
+            database.tables[name] = _alias_view(name, alias, table)
         progress = Progress()
-        earlier = self._result.tables if self._result is not None else {}
+        earlier = self.database.tables if self.database is not None else {}
         placement = Placement(
             self.accelerator,
             always=self._always_accelerate,
@@ -221,28 +274,89 @@ class Engine:
             threads=self.threads,
             budget=Budget(self.memory),
             progress=progress,
-            limits=_size_limits(self.program),
+            limits=_size_limits(prepared.program),
             placement=placement,
-            modules=self._modules,
+            modules=self.modules,
         )
-        _run_interruptibly(fixpoint, watch)
-        for name, alias in self.aliases.items():
-            database.tables[name] = self._alias_view(name, database.tables[alias.of])
-        self._result = database
-        self._left_out = frozenset(rule.head.relation for rule in plan.dropped if rule.body)
+        if run_interruptibly(fixpoint.run, fixpoint.stop, progress, watch):
+            raise Interrupted("interrupted; nothing was changed")
         self.progress = progress
+        self.anew_seconds = progress.seconds
+        return database
+
+    def adopt(
+        self,
+        prepared: Prepared,
+        loaded: dict[str, Table] | None = None,
+        database: Database | None = None,
+    ) -> None:
+        """Go on with another program, other facts and another materialisation; those left out stay."""
+        is_same = prepared is self.prepared and database is None
+        self.prepared = prepared
+        self.loaded = self.loaded if loaded is None else loaded
+        if database is not None:
+            self.database = database
+            self.has_pending = False
+        assert self.database is not None
+        for name, alias in self.aliases.items():
+            self.database.tables[name] = _alias_view(name, alias, self.database.tables[alias.of])
+        if is_same:
+            return
+        plan = prepared.plan(self.wanted)
+        self._left_out = frozenset(rule.head.relation for rule in plan.dropped if rule.body)
+
+    def update(self, *, watch: Watcher | None = None) -> Update:
+        """Begin a transaction: ``with engine.update() as u: u.insert("edge", table)``.
+
+        When the block ends, everything that was asked for happens, or, if something fails, nothing.
+        An engine that has not materialised yet does so then. `watch` is called as by `materialise`.
+        """
+        if self._store is not None and self._store.read_only:
+            raise StoreError(
+                f"{self._store.path} was opened read-only\n  hint: open it without read_only to change it"
+            )
+        return Update(self, self._updater.commit, watch)
+
+    def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
+        """Write a knowledge base that `gpuengine.open` goes on with: a directory, new or empty.
+
+        With `replace`, one that is there already is replaced; until that is done it stays what it was.
+        """
+        from gpuengine.maintenance.store import Store
+
+        if self.database is None or self.has_pending:
+            self.materialise(wanted=self.wanted)
+        assert self.database is not None
+        hidden = self._updater.maintainer().hidden
+        Store.create(
+            path, snapshot_of(self, self.prepared, self.loaded, self.database, hidden), replace=replace
+        )
+
+    def attach(self, store: Store) -> None:
+        """Have every update written to a store, which has what the engine has, from now on."""
+        self._store = store
+        if not store.read_only:
+            self._updater.durable = Durable(store, self)
+
+    def close(self) -> None:
+        """Let go of the knowledge base that the engine was opened from; others may write to it then."""
+        if self._store is not None:
+            self._store.close()
+
+    def __enter__(self) -> Engine:
         return self
 
-    def _stored(self, relation: str) -> str:
-        """The relation that holds the facts of another."""
-        return self.aliases[relation].of if relation in self.aliases else relation
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
-    def _has_alias_facts(self, name: str) -> bool:
-        return any(alias.of == name and len(self._facts[other]) for other, alias in self.aliases.items())
+    def subscribe(self, relation: str, callback: Subscriber) -> Callable[[], None]:
+        """Call `callback` with each `RelationChange` of a relation that an update makes, after it is done.
 
-    def _alias_view(self, name: str, scheme: Scheme) -> Scheme:
-        """A relation that is another one with its columns permuted."""
-        return Union(name, [Part(scheme, self.aliases[name].permutation)], Table(name, scheme.arity, CPU))
+        Call what is returned to end that. An error that a callback raises comes out of the update's `with`
+        block, but the update has happened.
+        """
+        self.declared(relation)
+        return self._updater.subscribe(relation, callback)
 
     @property
     def storage(self) -> Mapping[str, Storage]:
@@ -256,12 +370,13 @@ class Engine:
             elif name in self.program.relations:
                 choice = schemes.get(name)
                 why = choice.why if choice is not None else ""
-                result[name] = Storage(scheme.kind, why, len(scheme), scheme.nbytes)
+                counters = self._updater.counter_nbytes(name)
+                result[name] = Storage(scheme.kind, why, len(scheme), scheme.nbytes, counters)
         return result
 
     def __getitem__(self, relation: str) -> RelationView:
         """The facts of a relation: of the last materialisation, or as loaded if it has no rules."""
-        declared = self._relation(relation)
+        declared = self.declared(relation)
         self._require({relation})
         scheme = self._tables()[relation]
         return RelationView(relation, declared.attributes, scheme, self.dictionary, Budget(self.memory))
@@ -276,41 +391,20 @@ class Engine:
         self._require(body_relations(rule.body))
         tables = self._tables()
         attributes = [Attribute(arg.name, arg.type) for arg in rule.head.args if isinstance(arg, Variable)]
-        whole = _whole_relation(rule, tables)
-        if whole is not None:
-            return RelationView("?", attributes, whole, self.dictionary, Budget(self.memory))
-        schemes = [tables[name] for name in body_relations(rule.body)]
-        read = list(dict.fromkeys(table for scheme in schemes for table in tables_in(scheme)))
-        with device_failures(lambda: f"answering: {text}", lambda: read):
-            answers = self._answer(rule, tables, read)
-        return RelationView("?", attributes, answers, self.dictionary, Budget(self.memory))
-
-    def _answer(self, rule: Rule, tables: Mapping[str, Scheme], read: Sequence[Table]) -> Table:
-        """Run a query's rule where the tables that it reads are; on the host if they are not in one place."""
         database = Database(self.program, self.dictionary)
         database.tables.update(tables)
-        for table in read:
-            table.backend.bind_thread()
-        if len({table.backend for table in read}) > 1:
-            _move_to_host(read)
-        budget = Budget(self.memory)
-        try:
-            return _evaluate(rule, database, budget)
-        except DeviceMemoryError:
-            _move_to_host(read)
-            return _evaluate(rule, database, budget)
-        except PoolFull as error:
-            budget.refuse_sets(", ".join(sorted(body_relations(rule.body))), error.needed)
+        answers = answer(rule, database, Budget(self.memory), text)
+        return RelationView("?", attributes, answers, self.dictionary, Budget(self.memory))
 
     def _tables(self) -> Mapping[str, Scheme]:
-        if self._result is not None:
-            return self._result.tables
+        if self.database is not None:
+            return self.database.tables
         if any(rule.body for rule in self.program.rules):
             raise GpuEngineError("nothing is materialised yet: call materialise() first")
-        return self._facts
+        return self.loaded
 
     def _require(self, relations: set[str]) -> None:
-        missing = sorted(name for name in relations if self._stored(name) in self._left_out)
+        missing = sorted(name for name in relations if self.prepared.stored(name) in self._left_out)
         if missing:
             raise GpuEngineError(
                 f"{missing[0]} was left out of the last materialisation: it was not among `wanted`\n"
@@ -322,7 +416,7 @@ class Engine:
         from gpuengine.exchange.incoming import incoming_facts
 
         name = relation.name
-        with device_failures(lambda: f"loading {name}", lambda: [self._facts[name]]):
+        with device_failures(lambda: f"loading {name}", lambda: [self.loaded[name]]):
             facts = incoming_facts(data, relation.attributes, name, self.dictionary, self.accelerator.open())
             try:
                 self._own_facts(name, facts.backend).insert(facts.columns, facts.rows)
@@ -333,113 +427,32 @@ class Engine:
 
     def _own_facts(self, relation: str, backend: Backend = CPU) -> Table:
         """The loaded facts, to add to: a copy if the last materialisation reads the same table."""
-        facts = self._facts[relation]
+        facts = self.loaded[relation]
+        self.has_pending = self.database is not None
         facts.backend.bind_thread()
         backend.bind_thread()
         facts.move_to(backend)
-        if self._result is not None and self._result.tables[relation] is facts:
+        if self.database is not None and self.database.tables[relation] is facts:
             facts = Table(relation, facts.arity, backend)
-            shared = self._facts[relation]
+            shared = self.loaded[relation]
             facts.insert(shared.rows.device_columns(), len(shared))
-            self._facts[relation] = facts
+            self.loaded[relation] = facts
         return facts
 
-    def _relation(self, name: str) -> Relation:
-        if name not in self.program.relations:
-            near = difflib.get_close_matches(name, self.program.relations, 1)
+    def declared(self, name: str, program: Program | None = None) -> Relation:
+        """A relation of the program, or of one that is about to replace it."""
+        relations = (program or self.program).relations
+        if name not in relations:
+            near = difflib.get_close_matches(name, relations, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise GpuEngineError(f"no relation {name!r} in the program{hint}")
-        return self.program.relations[name]
-
-    def _load_program_facts(self) -> None:
-        rows: dict[str, list[list[int]]] = {}
-        for rule in self.program.rules:
-            if not rule.body:
-                ids = [self.dictionary.intern_constant(a) for a in rule.head.args if isinstance(a, Constant)]
-                rows.setdefault(rule.head.relation, []).append(ids)
-        for name, facts in rows.items():
-            matrix = np.array(facts, np.uint32).reshape(len(facts), -1)
-            self._facts[name].insert(list(np.ascontiguousarray(matrix.T)), len(facts))
+        return relations[name]
 
 
-def _as_source(program: str | os.PathLike[str]) -> str | Path:
-    """A path if it is one or looks like one (one line that ends in .dl or names a file), else text."""
-    if not isinstance(program, str):
-        return Path(program)
-    if "\n" not in program and (program.strip().endswith(".dl") or (program and Path(program).is_file())):
-        return Path(program)
-    return program
-
-
-def _whole_relation(rule: Rule, tables: Mapping[str, Scheme]) -> Scheme | None:
-    """The relation that a query asks for as a whole, its columns as in the query, if it is no table.
-
-    It is read where it is, a batch at a time, instead of being listed first.
-    """
-    if len(rule.body) != 1 or not isinstance(rule.body[0], Atom):
-        return None
-    atom = rule.body[0]
-    scheme = tables[atom.relation]
-    is_free = all(isinstance(arg, Variable) for arg in atom.args) and len(set(atom.args)) == len(atom.args)
-    if isinstance(scheme, Table) or not is_free:
-        return None
-    permutation = tuple(rule.head.args.index(arg) for arg in atom.args)
-    return Union("?", [Part(scheme, permutation)], Table("?", scheme.arity, CPU))
-
-
-def _evaluate(rule: Rule, database: Database, budget: Budget) -> Table:
-    """The distinct answers of a rule's body: a column for each variable of its head."""
-    variables = tuple(arg for arg in rule.head.args if isinstance(arg, Variable))
-    plan = order_body(rule.body, database)
-    body = compile_body(rule.body, plan, database, sink=variables, stop=np.zeros(1, np.int64))
-    stage = body.stages[0]
-    span = (0, stage.input.count) if stage.input is not None else (0, stage.pipeline.driver.rows.count)
-    chunks = []
-    rows = 0
-    for chunk in body.collect(*span):
-        chunks.append(chunk)
-        rows += chunk.rows
-        budget.check_answers(rows, len(variables))
-    columns = [np.concatenate([c.columns[v] for c in chunks]) for v in variables] if chunks else []
-    answers = Table("?", len(variables), CPU)
-    answers.insert(columns, sum(chunk.rows for chunk in chunks))
-    return answers
-
-
-def _move_to_host(tables: Iterable[Table]) -> None:
-    for table in tables:
-        table.move_to(CPU)
+def _alias_view(name: str, alias: Alias, scheme: Scheme) -> Scheme:
+    """A relation that is another one with its columns permuted."""
+    return Union(name, [Part(scheme, alias.permutation)], Table(name, scheme.arity, CPU))
 
 
 def _size_limits(program: Program) -> dict[str, int]:
     return {d.relation: int(d.params["n"]) for d in program.directives if d.kind == "limitsize"}
-
-
-def _run_interruptibly(fixpoint: Fixpoint, watch: Watcher | None) -> None:
-    """Run in a second thread, so that the main one can see Ctrl-C and show progress while kernels run."""
-    if threading.current_thread() is not threading.main_thread():
-        fixpoint.run()
-        return
-    failure: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            fixpoint.run()
-        except BaseException as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=work, name="gpuengine-fixpoint", daemon=True)
-    thread.start()
-    interrupted = False
-    while thread.is_alive():
-        try:
-            thread.join(_WATCH_SECONDS)
-            if watch is not None and not interrupted:
-                watch(fixpoint.progress)
-        except KeyboardInterrupt:
-            fixpoint.stop[0] = 1
-            interrupted = True
-    if interrupted:
-        raise Interrupted("interrupted; nothing was changed")
-    if failure:
-        raise failure[0]

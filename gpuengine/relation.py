@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuengine.errors import GpuEngineError
 from gpuengine.evaluation.budget import Budget
 from gpuengine.evaluation.failures import device_failures
 from gpuengine.kernels.cpu.backend import CPU
@@ -32,6 +33,9 @@ _LISTED_BYTES = 8
 class RelationView:
     """A read-only view of facts. It stays valid, and unchanged, when the engine materialises again.
 
+    Once an update has changed the relation, reading an earlier view of it raises `GpuEngineError`: take the
+    relation anew, or keep what `to_arrow` gave.
+
     Rows are distinct and in no promised order. Numbers come out as int64, unsigned as uint64, floats as
     float64, symbols as strings, records and ADT values as their text. Implements the Arrow PyCapsule
     protocol, so that Arrow, Polars, DuckDB and pandas read it directly, and, for facts that are on a
@@ -52,6 +56,7 @@ class RelationView:
         self._dictionary = dictionary
         self._budget = budget
         self._count = len(scheme)
+        self._version = _version(scheme)
 
     @property
     def columns(self) -> list[str]:
@@ -88,6 +93,11 @@ class RelationView:
     @contextmanager
     def _reading(self) -> Iterator[None]:
         """For whatever reads facts that may be on a device."""
+        if _version(self._scheme) != self._version:
+            raise GpuEngineError(
+                f"{self.name} has changed since this view of it was made\n"
+                f"  hint: read it anew, as in kb[{self.name!r}]"
+            )
         tables = tables_in(self._scheme)
         for table in tables:
             table.backend.bind_thread()
@@ -230,6 +240,8 @@ class RelationView:
     def _outgoing(self) -> OutgoingFacts:
         from gpuengine.exchange.outgoing import OutgoingFacts
 
+        with self._reading():
+            pass
         table = self._scheme if isinstance(self._scheme, Table) else self._as_table()
         return OutgoingFacts(self.name, self.attributes, table, self._count, self._dictionary)
 
@@ -252,6 +264,11 @@ class RelationView:
         return pa.RecordBatch.from_arrays(
             [column.combine_chunks() for column in table.columns], schema=table.schema
         )
+
+
+def _version(scheme: Scheme) -> tuple[int, ...]:
+    """What changes when the facts of a view do; facts that a table gains come behind those of the view."""
+    return scheme.version[1:] if isinstance(scheme, Table) else scheme.version
 
 
 def _put_together(pieces: Iterator[list[np.ndarray]], rows: int) -> Iterator[list[np.ndarray]]:

@@ -10,7 +10,7 @@ from gpuengine.kernels.contract import Array, Backend, KeySet, RowIndex, Rows
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.schemes.contract import BATCH, Bounds, Columns, Domain, Scheme, cover, in_pieces
 from gpuengine.schemes.table_reads import is_row_of, match_rows, probe
-from gpuengine.schemes.table_removal import RowRemoval, drop_delta, move_to_delta
+from gpuengine.schemes.table_removal import RowRemoval, drop_delta, move_to_delta, show_last
 
 _ROOM_SHARE = 8
 _LEAST_ROOM = 1 << 10
@@ -211,6 +211,10 @@ class Table(Scheme):
             return
         self._deleted.append([column[start:end].copy() for column in self.columns()])
         drop_delta(self)
+
+    def show_last(self, count: int) -> None:
+        """Make the last rows the delta; since they came, one after the other, no others were deleted."""
+        show_last(self, count)
 
     def take_back(self) -> None:
         """Cut the delta off, as if it had never come; O(delta)."""

@@ -81,6 +81,22 @@ def move_to_delta(table: Table, columns: Columns, count: int) -> int:
     return len(places)
 
 
+def show_last(table: Table, count: int) -> None:
+    """Make the last rows, which came last and in one piece, the delta."""
+    start = table.rows.count - count
+    table.rows.delta = (start, table.rows.count)
+    kept = []
+    for index in table.indexes:
+        assert isinstance(index, RowIndex)
+        if not index.is_exact:
+            index.retract(start)
+            index.ensure()
+            kept.append(index)
+    if len(kept) < len(table.indexes):
+        table.keep_indexes(kept)
+        table.epoch += 1
+
+
 def drop_delta(table: Table) -> None:
     """Cut the delta, the last rows, off the rows, the set and the indexes. All that is left is OLD."""
     start, end = table.rows.delta

@@ -158,14 +158,17 @@ def compile_body(
     old: frozenset[int] = frozenset(),
     growing: frozenset[str] = frozenset(),
     distinct: bool = False,
+    exact: bool = False,
 ) -> BodyProgram:
     """Make the stages of `plan`. `sink` is the head to insert into, a table's, or the variables to collect.
 
     With `given` the body is driven by bindings of those variables (see `BodyProgram.feed`). The atom at
     `delta` reads NEW facts, those at `old` OLD ones; of a table that drives, the caller chooses the rows.
-    `distinct` promises that the head's rows come out once each and are not in its table yet.
+    `distinct` promises that the head's rows come out once each and are not in its table yet. With `exact`,
+    every atom reads just its domain; otherwise one that only checks may see facts of other domains, and those
+    that are scheduled, which for sets of facts comes to the same.
     """
-    compiler = _Compiler(body, plan, database, sink, stop, delta, old, growing, distinct)
+    compiler = _Compiler(body, plan, database, sink, stop, delta, old, growing, distinct, exact)
     program = compiler.compile(given)
     database.refresh_values()
     return program
@@ -183,9 +186,11 @@ class _Compiler:
         old: frozenset[int],
         growing: frozenset[str],
         distinct: bool,
+        exact: bool,
     ) -> None:
         self.body, self.plan, self.database, self.sink = body, plan, database, sink
         self.stop, self.delta, self.old, self.growing, self.distinct = stop, delta, old, growing, distinct
+        self.exact = exact
         self.stages: list[Stage] = []
         self.builders: list[JoinBuilder] = []
         self.tables = _tables(body, sink, database)
@@ -215,7 +220,7 @@ class _Compiler:
         )
 
     def _builder(self) -> JoinBuilder:
-        builder = JoinBuilder(self.database, self.old, self.growing)
+        builder = JoinBuilder(self.database, self.old, self.growing, self.exact)
         self.builders.append(builder)
         return builder
 
@@ -247,12 +252,16 @@ class _Compiler:
         return isinstance(self.database.tables[atom.relation], Table)
 
     def _of_one_kind(self, step: Step) -> list[Step]:
-        """A step whose atoms compete, as steps that read tables or none: others are checked after them."""
+        """A step whose atoms compete, as steps that read tables or none: others are checked after them.
+
+        If reads must be exact they do not compete: those that lose are checked against a whole set.
+        """
         positions = (step.position, *step.alternatives)
         tables = [i for i in positions if self._reads_table(self.body[i])] if step.alternatives else ()
-        if len(tables) == len(positions) or not step.alternatives:
+        if not step.alternatives or (len(tables) == len(positions) and not self.exact):
             return [step]
         first, *rivals = tables or positions[:1]
+        rivals = [] if self.exact else rivals
         atom = self.body[first]
         assert isinstance(atom, Atom)
         known = [c for c, arg in enumerate(atom.args) if arg not in self._new_variables(step)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -43,9 +43,14 @@ class Budget:
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit if limit is not None else int(available_memory() * DEFAULT_SHARE)
 
-    def check(self, tables: Iterable[Scheme], growing: Scheme, rule: str) -> None:
-        """Raise if the tables are over the limit; `growing` and `rule` are what is being derived."""
-        sizes = {table.name: table.host_nbytes for table in tables}
+    def check(
+        self, tables: Iterable[Scheme], growing: Scheme, rule: str, others: Mapping[str, int] | None = None
+    ) -> None:
+        """Raise if the tables are over the limit; `growing` and `rule` are what is being derived.
+
+        `others` are bytes, by name, of what is kept besides.
+        """
+        sizes = {table.name: table.host_nbytes for table in tables} | dict(others or {})
         total = sum(sizes.values())
         if total > self.limit:
             largest = sorted(sizes, key=lambda name: -sizes[name])[:3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -21,6 +22,8 @@ from gpuengine.schemes.contract import Scheme
 class Context:
     """`stop[0]` set to 1 from any thread ends the evaluation with `Interrupted`.
 
+    With `counting`, maintenance keeps derivation counters, which take `counter_bytes`, by name.
+    Past the `deadline`, on the clock of `time.perf_counter`, maintenance gives up.
     `schemes` say what each relation may be stored as (one that is not there is a table); `modules` whether
     transitivity on tables is evaluated in its own way; `read_relations` are those that some rule reads.
     """
@@ -35,10 +38,19 @@ class Context:
     modules: bool = True
     read_relations: frozenset[str] = frozenset()
     stop: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
+    deadline: float = math.inf
+    counting: bool = False
+    counter_bytes: dict[str, int] = field(default_factory=dict)
+
+    def begin(self, progress: Progress, deadline: float = math.inf) -> None:
+        """Go on with another piece of work."""
+        self.progress = progress
+        self.deadline = deadline
+        self.stop[0] = 0
 
     def check_budget(self, growing: Scheme, rule: str) -> None:
         """Raise `MemoryBudgetError` if the relations are over the budget."""
-        self.budget.check(self.database.tables.values(), growing, rule)
+        self.budget.check(self.database.tables.values(), growing, rule, self.counter_bytes)
         self.count_facts(exact=False)
 
     def count_facts(self, *, exact: bool = True) -> None:

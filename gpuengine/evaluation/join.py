@@ -74,13 +74,15 @@ def is_fusable(literal: Comparison, bound: frozenset[Variable]) -> bool:
 class JoinBuilder:
     """Collects the operations of one pipeline over `database`.
 
-    `old` are the body positions that read OLD, `growing` the relations whose indexes will be appended to.
+    `old` are the body positions that read OLD, `growing` the relations whose indexes will be appended to;
+    `exact` has atoms that only check read their domain, by an index, instead of the set of all rows.
     `impossible` is set when a step can never hold.
     """
 
     database: Database
     old: frozenset[int] = frozenset()
     growing: frozenset[str] = frozenset()
+    exact: bool = False
     registers: dict[Variable, int] = field(default_factory=dict)
     operations: list[Operation] = field(default_factory=list)
     impossible: bool = False
@@ -227,9 +229,12 @@ class JoinBuilder:
         return IndexProbe(index, self._domain(position), keys, payload)
 
     def _atom(self, atom: Atom, step: Step) -> None:
-        if step.access is Access.CHECK:
+        if step.access is Access.CHECK and not self.exact:
             registers = tuple(self._term_register(arg) for arg in atom.args)
             self.operations.append(Contains(self._table(atom).keyset, registers))
+        elif step.access is Access.CHECK and atom.args:
+            columns = tuple(range(len(atom.args)))
+            self.operations.append(Exists(self._probe(atom, step.position, columns)))
         elif step.access is Access.PROBE:
             self.operations.append(Probe((self._probe(atom, step.position, step.bound_columns),)))
         elif step.access is Access.EXISTS and step.bound_columns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,12 +71,16 @@ class VariantRunner:
         if known is not None and known.body.is_current and not _outgrown(known.sizes, sizes):
             return known.body
         self.context.progress.rule = variant.rule.text
-        plan = order_body(variant.rule.body, database, driver=self._driver(variant))
-        head = variant.rule.head
+        body = self._compile(variant)
+        self._prepared[variant] = _Prepared(body, sizes)
+        return body
+
+    def _compile(self, variant: Variant) -> BodyProgram:
+        database, head = self.context.database, variant.rule.head
         into_table = isinstance(database.tables[head.relation], Table)
-        body = compile_body(
+        return compile_body(
             variant.rule.body,
-            plan,
+            order_body(variant.rule.body, database, driver=self._driver(variant)),
             database,
             sink=head if into_table else tuple(sorted(literal_variables(head), key=str)),
             stop=self.context.stop,
@@ -85,8 +89,6 @@ class VariantRunner:
             growing=self.members,
             distinct=self._is_distinct(variant),
         )
-        self._prepared[variant] = _Prepared(body, sizes)
-        return body
 
     def forget(self) -> None:
         """Have every variant compiled anew: a relation has another scheme now."""
@@ -184,8 +186,19 @@ class VariantRunner:
 
     def _run_into_scheme(self, body: BodyProgram, variant: Variant, head: Scheme) -> tuple[int, int]:
         """Schedule what a variant derives in a scheme; the bindings seen, and the facts taken."""
-        dictionary = self.context.database.dictionary
         seen = taken = 0
+        for columns, rows in self._heads(body, variant):
+            seen += rows
+            bounds = list(head.bounds)
+            taken += head.insert(columns, rows)
+            if list(head.bounds) != bounds:
+                flow_bounds(self.bound_rules, self.context.database)
+            self.context.check_budget(head, variant.rule.text)
+        return seen, taken
+
+    def _heads(self, body: BodyProgram, variant: Variant) -> Iterator[tuple[list[np.ndarray], int]]:
+        """What a collecting body derives, in chunks; a fact as often as it is derived."""
+        dictionary = self.context.database.dictionary
         for bindings in body.collect(*self._driver_span(body, variant)):
             columns = [
                 bindings.columns[arg]
@@ -194,13 +207,7 @@ class VariantRunner:
                 for arg in variant.rule.head.args
                 if not isinstance(arg, Wildcard)
             ]
-            seen += bindings.rows
-            bounds = list(head.bounds)
-            taken += head.insert(columns, bindings.rows)
-            if list(head.bounds) != bounds:
-                flow_bounds(self.bound_rules, self.context.database)
-            self.context.check_budget(head, variant.rule.text)
-        return seen, taken
+            yield columns, bindings.rows
 
     def _insert_final(self, body: BodyProgram, variant: Variant, head: Table, start: int, end: int) -> None:
         program = body.stages[-1].program

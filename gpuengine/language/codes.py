@@ -53,6 +53,8 @@ CHOICE_DOMAIN = "E0504"
 COUNTER = "E0505"
 PROVENANCE = "E0506"
 
+UNKNOWN_RULE = "E0601"
+
 DESCRIPTIONS: dict[str, str] = {
     SYNTAX: "the text does not follow the grammar",
     CHARACTER: "a character that can't occur in a program",
@@ -99,4 +101,5 @@ DESCRIPTIONS: dict[str, str] = {
     CHOICE_DOMAIN: "choice-domain is not supported",
     COUNTER: "autoinc() and the counter $ are not supported",
     PROVENANCE: "provenance is not supported",
+    UNKNOWN_RULE: "a rule to remove that the program does not have",
 }

@@ -34,7 +34,6 @@ from gpuengine.language.source import SourceMap
 from gpuengine.language.syntax import Clause, Component, DirectiveDecl, Item, Pragma, RelationDecl
 from gpuengine.language.type_environment import declare
 
-UNKNOWN_RULE = "E0601"  # a rule to remove that the program does not have
 _FORMAT = 1
 _SHOWN = 2  # how many rules a hint shows
 _COMPARED = 500  # and among how many it looks for them
@@ -421,7 +420,7 @@ def _report_missing(
     if close:
         hint = "the literals and their order must be the same, the names of variables need not"
     message = f"the program has no rule {text}"
-    reporter.error(UNKNOWN_RULE, message, clause.start, clause.end, hint, notes)
+    reporter.error(codes.UNKNOWN_RULE, message, clause.start, clause.end, hint, notes)
 
 
 def _on_one_line(rule: Rule) -> str:

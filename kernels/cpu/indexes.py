@@ -91,6 +91,11 @@ class RowIndex:
         return int(self._slots.nbytes + self._payload.nbytes)
 
     @property
+    def is_exact(self) -> bool:
+        """Was it built for rows that do not change?"""
+        return self._exact
+
+    @property
     def distinct_keys(self) -> int:
         """How many keys have rows."""
         if self.header[INDEX_HASHED]:

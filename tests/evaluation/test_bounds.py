@@ -72,8 +72,8 @@ def test_an_empty_relation_lets_nothing_flow() -> None:
 
 def assert_tables_are_whole(engine: ge.Engine) -> None:
     """Every id lies within the bounds, rows are distinct, and the set holds exactly the rows."""
-    assert engine._result is not None
-    for table in engine._result.tables.values():
+    assert engine.database is not None
+    for table in engine.database.tables.values():
         if not isinstance(table, Table):
             for batch in table.scan():
                 for column, (low, high) in zip(batch, table.bounds, strict=True):

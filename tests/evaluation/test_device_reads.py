@@ -71,8 +71,8 @@ READS: dict[str, Callable[[ge.Engine], Any]] = {
 
 @pytest.mark.parametrize("name", READS)
 def test_from_another_thread(kb: ge.Engine, name: str) -> None:
-    assert kb._result is not None
-    assert all(kb._result.tables[relation].backend.name == "fake" for relation in ("edge", "path", "named"))
+    assert kb.database is not None
+    assert all(kb.database.tables[relation].backend.name == "fake" for relation in ("edge", "path", "named"))
     assert in_another_thread(lambda: READS[name](kb))
 
 
@@ -102,10 +102,10 @@ def test_results_stay_until_the_next_materialise(kb: ge.Engine) -> None:
 
 
 def test_a_query_over_tables_in_several_places(kb: ge.Engine) -> None:
-    assert kb._result is not None
-    kb._result.tables["edge"].move_to(CPU)
+    assert kb.database is not None
+    kb.database.tables["edge"].move_to(CPU)
     assert set(kb.query("edge(x, y), path(y, z)")) == {(1, 2, 3), (1, 2, 4), (2, 3, 4)}
-    assert kb._result.tables["path"].backend is CPU
+    assert kb.database.tables["path"].backend is CPU
     assert set(kb["path"]) == PATHS
 
 
@@ -116,8 +116,8 @@ def test_a_query_for_which_the_device_has_no_room(kb: ge.Engine, device: Acceler
 
 
 def test_a_table_that_moves_while_it_is_read(kb: ge.Engine, device: Accelerator) -> None:
-    assert kb._result is not None
-    table = kb._result.tables["path"]
+    assert kb.database is not None
+    table = kb.database.tables["path"]
     found = []
     for batch, place in zip(kb["path"].batches(rows=1), [CPU, device, CPU, device, CPU, device], strict=True):
         found += batch.to_pylist()

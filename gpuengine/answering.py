@@ -1,0 +1,90 @@
+"""Answer queries over a materialisation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from gpuengine.evaluation.body import compile_body
+from gpuengine.evaluation.budget import Budget
+from gpuengine.evaluation.database import Database
+from gpuengine.evaluation.failures import device_failures
+from gpuengine.kernels.contract import DeviceMemoryError
+from gpuengine.kernels.cpu.backend import CPU
+from gpuengine.kernels.position_sets import PoolFull
+from gpuengine.language.program import Atom, Rule, Variable
+from gpuengine.planning.order import order_body
+from gpuengine.planning.strata import body_relations
+from gpuengine.schemes.contract import Scheme
+from gpuengine.schemes.table import Table
+from gpuengine.schemes.union import Part, Union, tables_in
+
+
+def answer(rule: Rule, database: Database, budget: Budget, text: str) -> Scheme:
+    """The distinct answers of a query's rule: a column for each variable of its head.
+
+    It runs where the tables that it reads are; on the host if they are not in one place.
+    """
+    tables = database.tables
+    whole = _whole_relation(rule, tables)
+    if whole is not None:
+        return whole
+    schemes = [tables[name] for name in body_relations(rule.body)]
+    read = list(dict.fromkeys(table for scheme in schemes for table in tables_in(scheme)))
+    with device_failures(lambda: f"answering: {text}", lambda: read):
+        return _answer(rule, database, budget, read)
+
+
+def _answer(rule: Rule, database: Database, budget: Budget, read: Sequence[Table]) -> Table:
+    for table in read:
+        table.backend.bind_thread()
+    if len({table.backend for table in read}) > 1:
+        _move_to_host(read)
+    try:
+        return _evaluate(rule, database, budget)
+    except DeviceMemoryError:
+        _move_to_host(read)
+        return _evaluate(rule, database, budget)
+    except PoolFull as error:
+        budget.refuse_sets(", ".join(sorted(body_relations(rule.body))), error.needed)
+
+
+def _whole_relation(rule: Rule, tables: Mapping[str, Scheme]) -> Scheme | None:
+    """The relation that a query asks for as a whole, its columns as in the query, if it is no table.
+
+    It is read where it is, a batch at a time, instead of being listed first.
+    """
+    if len(rule.body) != 1 or not isinstance(rule.body[0], Atom):
+        return None
+    atom = rule.body[0]
+    scheme = tables[atom.relation]
+    is_free = all(isinstance(arg, Variable) for arg in atom.args) and len(set(atom.args)) == len(atom.args)
+    if isinstance(scheme, Table) or not is_free:
+        return None
+    permutation = tuple(rule.head.args.index(arg) for arg in atom.args)
+    return Union("?", [Part(scheme, permutation)], Table("?", scheme.arity, CPU))
+
+
+def _evaluate(rule: Rule, database: Database, budget: Budget) -> Table:
+    """The distinct answers of a rule's body: a column for each variable of its head."""
+    variables = tuple(arg for arg in rule.head.args if isinstance(arg, Variable))
+    plan = order_body(rule.body, database)
+    body = compile_body(rule.body, plan, database, sink=variables, stop=np.zeros(1, np.int64))
+    stage = body.stages[0]
+    span = (0, stage.input.count) if stage.input is not None else (0, stage.pipeline.driver.rows.count)
+    chunks = []
+    rows = 0
+    for chunk in body.collect(*span):
+        chunks.append(chunk)
+        rows += chunk.rows
+        budget.check_answers(rows, len(variables))
+    columns = [np.concatenate([c.columns[v] for c in chunks]) for v in variables] if chunks else []
+    answers = Table("?", len(variables), CPU)
+    answers.insert(columns, sum(chunk.rows for chunk in chunks))
+    return answers
+
+
+def _move_to_host(tables: Iterable[Table]) -> None:
+    for table in tables:
+        table.move_to(CPU)

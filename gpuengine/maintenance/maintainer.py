@@ -1,0 +1,191 @@
+"""Keep a materialisation true: facts come and go, stratum by stratum, all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuengine.errors import Interrupted
+from gpuengine.evaluation.context import Context
+from gpuengine.kernels.cpu.backend import CPU
+from gpuengine.kernels.cpu.position_sets import Stopped
+from gpuengine.kernels.position_sets import PoolFull
+from gpuengine.language.program import Rule
+from gpuengine.maintenance import names
+from gpuengine.maintenance.stated import Facts, StatedFacts
+from gpuengine.maintenance.stratum import StratumChange, StratumMaintenance
+from gpuengine.maintenance.stratum_rules import stratum_rules
+from gpuengine.maintenance.transition import Changes, Transition, View, table_of
+from gpuengine.planning.plan import Plan
+from gpuengine.planning.strata import body_relations
+from gpuengine.schemes.table import Table
+from gpuengine.schemes.union import Union
+
+
+@dataclass(frozen=True)
+class FactsChange:
+    """Facts that are no longer stated, and facts that are from now on, by relation."""
+
+    deleted: Mapping[str, Facts]
+    inserted: Mapping[str, Facts]
+
+
+class Maintainer:
+    """Maintains one materialisation of one plan; the schemes that relations have stay as they are.
+
+    The materialisation is complete and settled before and after `update`, also if that fails.
+    """
+
+    def __init__(self, plan: Plan, context: Context, stated: StatedFacts) -> None:
+        self.plan = plan
+        self.context = context
+        self.database = context.database
+        self.stated = stated
+        self._derived = {name: k for k, stratum in enumerate(plan.strata) for name in stratum.relations}
+        known = set(self.database.tables)
+        try:
+            self._unshare()
+            self._list_recursive_unions()
+            for table in self.database.all_tables():
+                table.move_to(CPU)
+                table.maintained = True
+                table.settle()
+            self.strata = [self._stratum(number) for number in range(len(plan.strata))]
+        except BaseException:
+            for name in set(self.database.tables) - known:
+                del self.database.tables[name]
+            raise
+
+    def _stratum(self, number: int) -> StratumMaintenance:
+        stratum = self.plan.strata[number]
+        rules = stratum_rules(
+            stratum,
+            self.plan.program,
+            self.database.tables,
+            self.plan.schemes,
+            modules=self.context.modules,
+        )
+        above = [variant.rule for later in self.plan.strata[number + 1 :] for variant in later.once]
+        above += [variant.rule for later in self.plan.strata[number + 1 :] for variant in later.recursive]
+        read = frozenset().union(*(body_relations(rule.body) for rule in above))
+        return StratumMaintenance(rules, self.context, self.stated, read_above=read)
+
+    def _unshare(self) -> None:
+        """A relation that may hold more than what is stated for it needs a table of its own."""
+        for name in {*self._derived, *(alias.of for alias in self.stated.aliases.values())}:
+            stated = self.stated.tables[name]
+            if self.database.tables[name] is stated:
+                copy = Table(name, stated.arity, CPU)
+                copy.restore(stated.columns(), len(stated))
+                self.database.tables[name] = copy
+
+    def _list_recursive_unions(self) -> None:
+        """A union that its own stratum reads becomes a table: what goes from one part but not from another
+        has to be overdeleted, as the other may have it by the union itself.
+        """
+        for stratum in self.plan.strata:
+            for name in stratum.relations if stratum.is_recursive else ():
+                union = self.database.tables[name]
+                if isinstance(union, Union):
+                    listed = Table(name, union.arity, CPU)
+                    for batch in union.scan():
+                        listed.insert(batch, len(batch[0]))
+                        self.context.budget.check_answers(len(listed), union.arity)
+                    self.database.tables[name] = listed
+
+    @property
+    def rules(self) -> list[Rule]:
+        """All rules as they are maintained."""
+        return [rule for stratum in self.strata for rule in stratum.rules.rules]
+
+    def update(
+        self, asked: FactsChange, *, removed: Sequence[Rule] = (), added: Sequence[Rule] = ()
+    ) -> Changes:
+        """State other facts, and derive what follows; the net change of every relation.
+
+        `removed` are maintained rules that held until now and are no longer among `rules`, `added` those of
+        `rules` that did not hold. On failure everything is as before.
+        """
+        changes = Changes(self.database.tables)
+        begun = 0
+        try:
+            lost, gained = self.stated.apply(asked.deleted, asked.inserted)
+            self._change_underived(changes, lost, gained)
+            self.context.progress.strata = len(self.strata)
+            for begun, stratum in enumerate(self.strata, 1):
+                tables = stratum.rules.tables
+                own = StratumChange(
+                    {name: facts for name, facts in lost.items() if name in stratum.rules.entries},
+                    {name: facts for name, facts in gained.items() if name in stratum.rules.entries},
+                    tuple(rule for rule in removed if rule.head.relation in tables),
+                    tuple(rule for rule in added if rule.head.relation in tables),
+                )
+                self.context.progress.stratum = begun
+                self.context.progress.relations = stratum.rules.relations
+                stratum.run(changes, own)
+        except BaseException as error:
+            self._undo(changes, begun)
+            if isinstance(error, Stopped):
+                raise Interrupted("stopped") from error
+            if isinstance(error, PoolFull):
+                names = ", ".join(self.strata[begun - 1].rules.relations)
+                self.context.budget.refuse_sets(names, error.needed)
+            raise
+        return changes
+
+    def _change_underived(
+        self, changes: Changes, lost: Mapping[str, Facts], gained: Mapping[str, Facts]
+    ) -> None:
+        """Relations without rules hold what is stated, most of them in the same table."""
+        for name in dict.fromkeys((*lost, *gained)):
+            if name in self._derived:
+                continue
+            table = self.database.tables[name]
+            assert isinstance(table, Table)
+            deleted, inserted = lost.get(name, ([], 0)), gained.get(name, ([], 0))
+            if table is not self.stated.tables[name]:
+                if deleted[1]:
+                    table.delete(*deleted)
+                    table.take_back()
+                before = len(table)
+                table.insert(*inserted)
+                inserted = [column[before:].copy() for column in table.columns()], len(table) - before
+                table.take_in()
+            changes.add(
+                Transition(
+                    table,
+                    table_of(name, table.arity, *deleted),
+                    table_of(name, table.arity, *inserted),
+                    at_end=True,
+                )
+            )
+
+    def revert(self, changes: Changes) -> None:
+        """Take back an update that was completed."""
+        self._undo(changes, len(self.strata) + 1)
+
+    def forget_others(self) -> None:
+        """Free the tables that feed relations with other rules; with those they would be made anew."""
+        for name in [name for name in self.database.tables if names.feeds(name)]:
+            if name not in self.hidden:
+                del self.database.tables[name]
+
+    @property
+    def hidden(self) -> list[str]:
+        return [name for stratum in self.strata for name in stratum.rules.hidden]
+
+    def _undo(self, changes: Changes, begun: int) -> None:
+        """Bring back what there was: first the stratum that failed, then what stood for the others."""
+        if 0 < begun <= len(self.strata) and self.strata[begun - 1].is_running:
+            failed = self.strata[begun - 1]
+            changes.forget((*failed.rules.tables, *failed.rules.relations))
+            failed.undo()
+        changes.show(frozenset((*changes.transitions, *changes.parts)), View.NOW)
+        for name, transition in changes.transitions.items():
+            if isinstance(transition.scheme, Table) and transition.scheme is not self.stated.tables.get(name):
+                transition.undo()
+        for stratum in self.strata[: max(begun - 1, 0)]:
+            stratum.rebuild_schemes(changes)
+        self.stated.undo()
+        for stratum in self.strata:
+            stratum.derivations.recount()

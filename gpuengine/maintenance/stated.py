@@ -1,0 +1,122 @@
+"""The facts that hold because they are stated, whatever the rules derive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from gpuengine.kernels.cpu.backend import CPU
+from gpuengine.planning.sharing import Alias
+from gpuengine.schemes.table import Table
+
+Facts = tuple[list[np.ndarray], int]
+"""Columns of ids and how many rows they have."""
+
+
+class StatedFacts:
+    """The stated facts of each relation; those of an alias count for the relation that it stands for.
+
+    `apply` changes them; `undo` takes back what was applied since the last `keep`, which `done` lists.
+    """
+
+    def __init__(self, facts: Mapping[str, Table], aliases: Mapping[str, Alias]) -> None:
+        self.tables = facts
+        self.aliases = aliases
+        self._of: dict[str, list[str]] = {}
+        for name, alias in aliases.items():
+            self._of.setdefault(alias.of, []).append(name)
+        self.done: list[tuple[str, Facts, Facts]] = []
+        for table in facts.values():
+            table.maintained = True
+
+    def facts(self, relation: str) -> Iterator[Facts]:
+        """The facts stated for a relation that is stored."""
+        yield self.tables[relation].columns(), len(self.tables[relation])
+        for name in self._of.get(relation, ()):
+            table = self.tables[name]
+            yield [table.column(j) for j in self.aliases[name].permutation], len(table)
+
+    def contains(self, relation: str, columns: list[np.ndarray], count: int) -> np.ndarray:
+        """Which facts of a relation that is stored are stated, for it or for an alias: a mask."""
+        found = _contains(self.tables[relation], columns, count)
+        for name in self._of.get(relation, ()):
+            permuted = [columns[self.aliases[name].permutation.index(j)] for j in range(len(columns))]
+            found |= _contains(self.tables[name], permuted, count)
+        return found
+
+    def apply(
+        self, deleted: Mapping[str, Facts], inserted: Mapping[str, Facts]
+    ) -> tuple[dict[str, Facts], dict[str, Facts]]:
+        """State other facts; what is stated no longer and what is now, by the relation that is stored."""
+        lost: dict[str, list[Facts]] = {}
+        gained: dict[str, list[Facts]] = {}
+        for name in dict.fromkeys((*deleted, *inserted)):
+            table = self.tables[name]
+            table.move_to(CPU)
+            gone = _take_out(table, *deleted.get(name, ([], 0)))
+            self.done.append((name, gone, ([], 0)))
+            come = _add(table, *inserted.get(name, ([], 0)))
+            self.done[-1] = name, gone, come
+            table.take_in()
+            for found, (columns, count) in ((lost, gone), (gained, come)):
+                if count:
+                    stored, columns = self._stored(name, columns)
+                    found.setdefault(stored, []).append((columns, count))
+        return (
+            {name: self._only(name, facts, stated=False) for name, facts in lost.items()},
+            {name: _joined(facts) for name, facts in gained.items()},
+        )
+
+    def undo(self) -> None:
+        """Take back what was applied since the last `keep`."""
+        done, self.done = self.done, []
+        for name, gone, come in reversed(done):
+            _take_out(self.tables[name], *come)
+            _add(self.tables[name], *gone)
+            self.tables[name].take_in()
+
+    def keep(self) -> list[tuple[str, Facts, Facts]]:
+        """What was applied stands; by relation what went and what came."""
+        done, self.done = self.done, []
+        return done
+
+    def _stored(self, name: str, columns: list[np.ndarray]) -> tuple[str, list[np.ndarray]]:
+        alias = self.aliases.get(name)
+        if alias is None:
+            return name, columns
+        return alias.of, [columns[j] for j in alias.permutation]
+
+    def _only(self, relation: str, facts: list[Facts], *, stated: bool) -> Facts:
+        columns, count = _joined(facts)
+        kept = self.contains(relation, columns, count) == stated
+        return [column[kept] for column in columns], int(np.count_nonzero(kept))
+
+
+def _contains(table: Table, columns: list[np.ndarray], count: int) -> np.ndarray:
+    return table.contains(columns, count) if len(table) else np.zeros(count, np.bool_)
+
+
+def _take_out(table: Table, columns: list[np.ndarray], count: int) -> Facts:
+    """Remove those of the facts that are there; which they were."""
+    if not count or not table.delete(columns, count):
+        return [], 0
+    start, end = table.rows.delta
+    gone = [column[start:end].copy() for column in table.columns()]
+    table.take_back()
+    table.refresh_indexes()
+    return gone, end - start
+
+
+def _add(table: Table, columns: list[np.ndarray], count: int) -> Facts:
+    """Add those of the facts that are not there, to be taken in; which they were."""
+    before = len(table)
+    if not count or not table.insert(columns, count):
+        return [], 0
+    come = [column[before:].copy() for column in table.columns()]
+    return come, len(table) - before
+
+
+def _joined(facts: list[Facts]) -> Facts:
+    columns = [np.concatenate(parts) for parts in zip(*(columns for columns, _ in facts), strict=True)]
+    return columns, sum(count for _, count in facts)

@@ -1,0 +1,259 @@
+"""A relation that has changed, as upper strata see it: before the change, after it, and in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, MutableMapping
+from enum import Enum
+
+import numpy as np
+
+from gpuengine.kernels.cpu.backend import CPU
+from gpuengine.schemes.changed import Changed
+from gpuengine.schemes.contract import Scheme
+from gpuengine.schemes.table import Table
+from gpuengine.schemes.union import Part, Union
+
+Columns = list[np.ndarray]
+
+
+class View(Enum):
+    """What is shown of a relation.
+
+    BEFORE: as it was, with what was deleted as NEW. COMMON: what was there and still is. AFTER: as it is,
+    with what was inserted as NEW. NOW: as it is, all OLD.
+    """
+
+    BEFORE = "before"
+    COMMON = "common"
+    AFTER = "after"
+    NOW = "now"
+
+
+class Transition:
+    """The net change of one relation in one update; the relation stands as NOW when this is made.
+
+    A table is changed back and forth, which costs what the change is; of other schemes there is a snapshot
+    of what they were. `at_end` says that what was inserted are the last rows of a table.
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        deleted: Table,
+        inserted: Table,
+        before: Scheme | None = None,
+        *,
+        at_end: bool = False,
+    ) -> None:
+        self.scheme = scheme
+        self.deleted = deleted
+        self.inserted = inserted
+        self.before = before
+        self.view = View.NOW
+        self._at_end = at_end
+
+    @property
+    def name(self) -> str:
+        return self.scheme.name
+
+    def __bool__(self) -> bool:
+        return bool(len(self.deleted) or len(self.inserted))
+
+    def show(self, view: View) -> Scheme:
+        """Show the relation in another way; what stands for it then."""
+        if isinstance(self.scheme, Table):
+            self._turn(self.scheme, view)
+        self.view = view
+        return self._standing(view)
+
+    def undo(self) -> None:
+        """Make a table what it was before the change, for good."""
+        assert isinstance(self.scheme, Table)
+        self._at_end = False  # another change may have come after it, and been undone
+        self._turn(self.scheme, View.BEFORE)
+        self.scheme.take_in()
+
+    def _standing(self, view: View) -> Scheme:
+        if isinstance(self.scheme, Table) or view is View.NOW:
+            return self.scheme
+        if view is View.AFTER:
+            return Changed(self.scheme, self.inserted)
+        assert self.before is not None
+        return Changed(self.before, self.deleted, with_change=view is View.BEFORE)
+
+    def _turn(self, table: Table, view: View) -> None:
+        """Change the table step by step; `view` always says what it is, so that a failure can be undone."""
+        if view is self.view:
+            return
+        if self.view is View.NOW:
+            self._show_inserted(table)
+            self.view = View.AFTER
+        if view in (View.BEFORE, View.COMMON) or self.view is View.BEFORE:
+            table.take_back()
+            self.view = View.COMMON
+        if view is View.BEFORE:
+            _append(table, self.deleted)
+        elif view is not View.COMMON and self.view is View.COMMON:
+            _append(table, self.inserted)
+            self.view = View.AFTER
+        if view is View.NOW:
+            table.take_in()
+
+    def _show_inserted(self, table: Table) -> None:
+        """Make what came the delta of a table that stands as NOW; from then on it is always at the end."""
+        if self._at_end:
+            table.show_last(len(self.inserted))
+        else:
+            table.delete(self.inserted.columns(), len(self.inserted))
+            self._at_end = True
+
+
+def _append(table: Table, facts: Table) -> None:
+    """Add facts that are not there, as the delta; on failure none is added."""
+    try:
+        table.insert(facts.columns(), len(facts))
+        table.advance()
+        table.refresh_indexes()
+    except BaseException:
+        table.delete(facts.columns(), len(facts))
+        table.take_back()
+        raise
+
+
+def table_of(name: str, arity: int, columns: Columns, count: int) -> Table:
+    """A settled table of distinct facts on the host."""
+    table = Table(name, arity, CPU)
+    table.insert(columns, count)
+    table.settle()
+    return table
+
+
+class Changes:
+    """The transitions of one update so far, and what stands for each relation in the database meanwhile."""
+
+    def __init__(self, tables: MutableMapping[str, Scheme]) -> None:
+        self.tables = tables
+        self.transitions: dict[str, Transition] = {}
+        self.unions: dict[str, tuple[Table, Table]] = {}
+        self.parts: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {}
+
+    def add(self, transition: Transition) -> None:
+        if transition:
+            self.transitions[transition.name] = transition
+
+    def forget(self, relations: Iterable[str]) -> None:
+        """Know nothing of relations whose change is undone by those who made it."""
+        for name in relations:
+            self.transitions.pop(name, None)
+            self.unions.pop(name, None)
+            self.parts.pop(name, None)
+
+    def add_union(self, union: Union, parts: tuple[tuple[str, tuple[int, ...]], ...]) -> None:
+        """A union changes with its parts and its own table: find out what that comes to."""
+        name = union.name
+        self.parts[name] = parts
+        changed = [(Part(self.tables[part], permutation), part) for part, permutation in parts]
+        changed.append((Part(union.own, tuple(range(union.arity))), union.own.name))
+        deleted, inserted = (Table(name, union.arity, CPU) for _ in range(2))
+        for part, relation in changed:
+            for facts, found in ((self.deleted(relation), deleted), (self.inserted(relation), inserted)):
+                if facts is not None:
+                    found.insert(part.outward(facts.columns()), len(facts))
+        lost = ~union.contains(deleted.columns(), len(deleted)) if len(deleted) else np.zeros(0, np.bool_)
+        fresh = ~self._had(changed, inserted)
+        deleted, inserted = (
+            table_of(name, union.arity, [column[kept] for column in facts.columns()], int(kept.sum()))
+            for facts, kept in ((deleted, lost), (inserted, fresh))
+        )
+        if len(deleted) or len(inserted):
+            self.unions[name] = deleted, inserted
+
+    def _had(self, parts: list[tuple[Part, str]], facts: Table) -> np.ndarray:
+        """Which facts one of a union's parts had before the change: a mask."""
+        had = np.zeros(len(facts), np.bool_)
+        if not len(facts):
+            return had
+        for part, relation in parts:
+            columns = part.inward(facts.columns())
+            here = part.scheme.contains(columns, len(facts))
+            inserted, deleted = self.inserted(relation), self.deleted(relation)
+            if inserted is not None:
+                here &= ~inserted.contains(columns, len(facts))
+            if deleted is not None:
+                here |= deleted.contains(columns, len(facts))
+            had |= here
+        return had
+
+    def deleted(self, relation: str) -> Table | None:
+        """What went from a relation; None if nothing did."""
+        return self._either(relation, 0)
+
+    def inserted(self, relation: str) -> Table | None:
+        """What came into a relation; None if nothing did."""
+        return self._either(relation, 1)
+
+    def _either(self, relation: str, which: int) -> Table | None:
+        if relation in self.unions:
+            found = self.unions[relation][which]
+        elif relation in self.transitions:
+            transition = self.transitions[relation]
+            found = (transition.deleted, transition.inserted)[which]
+        else:
+            return None
+        return found if len(found) else None
+
+    def shows_new(self, relation: str, view: View) -> bool:
+        """Is something NEW in a relation when it is shown as BEFORE or AFTER?
+
+        In a union that is also what only moves from one part to another.
+        """
+        if relation in self.parts:
+            union = self.tables[relation]
+            assert isinstance(union, Union)
+            parts = [part for part, _ in self.parts[relation]] + [_own_of(union)]
+            return any(self.shows_new(part, view) for part in parts)
+        return (self.deleted if view is View.BEFORE else self.inserted)(relation) is not None
+
+    def show(self, relations: frozenset[str], view: View) -> None:
+        """Show the given relations, and those that they copy, in another way."""
+        for name in self._with_parts(relations):
+            if name in self.transitions:
+                self.tables[name] = self.transitions[name].show(view)
+        for name in self._unions_in_order(relations):
+            union = self.tables[name]
+            assert isinstance(union, Union)
+            parts = [Part(self.tables[part], permutation) for part, permutation in self.parts[name]]
+            own = self.tables[_own_of(union)]
+            assert isinstance(own, Table)
+            self.tables[name] = Union(name, parts, own)
+
+    def _with_parts(self, relations: frozenset[str]) -> list[str]:
+        found: dict[str, None] = {}
+        todo = sorted(relations)
+        while todo:
+            name = todo.pop()
+            if name not in found:
+                found[name] = None
+                if name in self.parts:
+                    union = self.tables[name]
+                    assert isinstance(union, Union)
+                    todo += [part for part, _ in self.parts[name]] + [_own_of(union)]
+        return list(found)
+
+    def _unions_in_order(self, relations: frozenset[str]) -> list[str]:
+        """The unions among what is shown, those that others read first."""
+        ordered: dict[str, None] = {}
+
+        def visit(name: str) -> None:
+            if name in self.parts and name not in ordered:
+                for part, _ in self.parts[name]:
+                    visit(part)
+                ordered[name] = None
+
+        for name in sorted(relations):
+            visit(name)
+        return list(ordered)
+
+
+def _own_of(union: Union) -> str:
+    return union.own.name

@@ -1,0 +1,355 @@
+"""Commit updates: choose between maintaining and computing anew, and tell who wants to know."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpuengine.evaluation.budget import Budget
+from gpuengine.evaluation.context import Context
+from gpuengine.evaluation.database import Database
+from gpuengine.evaluation.interruptible import Watcher, run_interruptibly
+from gpuengine.evaluation.progress import Progress
+from gpuengine.evaluation.workers import Workers
+from gpuengine.kernels.cpu.backend import CPU
+from gpuengine.language.program import Program, Rule
+from gpuengine.maintenance.change import Change, Net, RelationChange, difference, permuted
+from gpuengine.maintenance.maintainer import FactsChange, Maintainer
+from gpuengine.maintenance.persistence import Durable, snapshot_of, table_nets
+from gpuengine.maintenance.stated import StatedFacts
+from gpuengine.maintenance.stratum import SlowerThanAnew
+from gpuengine.maintenance.transaction import Update
+from gpuengine.maintenance.transition import Changes, table_of
+from gpuengine.planning.plan import Plan, Stratum
+from gpuengine.planning.prepared import Prepared
+from gpuengine.planning.shapes import Shape
+from gpuengine.planning.strata import body_relations
+from gpuengine.schemes.closure import Closure
+from gpuengine.schemes.table import Table
+
+if TYPE_CHECKING:
+    from gpuengine.engine import Engine
+
+Nets = dict[str, Callable[[], Net]]
+Subscriber = Callable[[RelationChange], None]
+_ANEW_SHARE = 8
+"""If one in so many stated facts changes, everything is computed anew."""
+_PATIENCE, _LEAST_PATIENCE = 0.5, 0.2
+"""Maintaining is given up after this share of the time that computing anew took last, or so many seconds."""
+
+
+class Updater:
+    """Commits the updates of one engine, one at a time.
+
+    What is maintained, and how rules are compiled for it, is kept from one update to the next until
+    somebody materialises anew (`forget`).
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.durable: Durable | None = None
+        self._stop = np.zeros(1, np.int64)
+        self._maintainer: Maintainer | None = None
+        self._subscribers: dict[str, list[Subscriber]] = {}
+        self._last: weakref.ref[Change] | None = None
+
+    def forget(self) -> None:
+        """The materialisation is another one."""
+        self._maintainer = None
+
+    def subscribe(self, relation: str, callback: Subscriber) -> Callable[[], None]:
+        """Call back with each change of a relation; the result ends that."""
+        found = self._subscribers.setdefault(relation, [])
+        found.append(callback)
+        return lambda: found.remove(callback) if callback in found else None
+
+    def commit(self, update: Update) -> Change:
+        """Make an update happen; `Change` says what came of it. On any failure nothing has changed."""
+        engine = self._engine
+        prepared = engine.prepared if update.edited is None else engine.prepare(update.edited.text)
+        facts = update.facts
+        nets = None
+        if self._is_small(prepared, facts):
+            nets = self._maintained(prepared, facts, update.watch)
+        if nets is None:
+            nets = self._anew(prepared, facts, update.watch)
+        change = self._change(nets)
+        self._last = weakref.ref(change)
+        self._tell(change)
+        return change
+
+    def counter_nbytes(self, relation: str) -> int:
+        """What the derivation counters of a relation take; 0 if there are none."""
+        if self._maintainer is None:
+            return 0
+        found = [
+            stratum.derivations.counters[entry].nbytes
+            for stratum in self._maintainer.strata
+            for name, entry in stratum.rules.entries.items()
+            if name == relation and entry in stratum.derivations.counters
+        ]
+        return sum(found)
+
+    def compute_anew(self, watch: Watcher | None) -> None:
+        """Compute everything from the facts that are stated, loaded ones included."""
+        self._tell(self._change(self._anew(self._engine.prepared, FactsChange({}, {}), watch)))
+
+    # -- maintaining -----------------------------------------------------------------------------------
+
+    def _is_small(self, prepared: Prepared, facts: FactsChange) -> bool:
+        """Is the change small enough, and of a kind, to maintain what there is?"""
+        engine = self._engine
+        if engine.database is None or engine.has_pending or prepared.has_limits:
+            return False
+        if any(
+            _is_linear_closure(prepared, prepared.stored(name), engine.database) for name in facts.inserted
+        ):
+            return False
+        if prepared is not engine.prepared and (
+            engine.wanted is not None  # other rules may need what was left out
+            or not _same_schemes(engine.prepared, prepared, engine.database)
+        ):
+            return False
+        changed = sum(count for _, count in (*facts.deleted.values(), *facts.inserted.values()))
+        stated = sum(len(table) for table in engine.loaded.values())
+        return changed * _ANEW_SHARE <= stated or changed < 1000
+
+    def _maintained(self, prepared: Prepared, facts: FactsChange, watch: Watcher | None) -> Nets | None:
+        """The net changes, or None if it is better to begin anew."""
+        engine = self._engine
+        progress = Progress()
+        self._stop[0] = 0
+        done: list[tuple[Maintainer, Changes]] = []
+        nets: dict[str, Net] = {}
+        last = self._last() if self._last is not None else None
+        if last is not None:
+            last.find_all()
+
+        def work() -> None:
+            old = self.maintainer()
+            patience = max(_LEAST_PATIENCE, _PATIENCE * engine.anew_seconds)
+            old.context.begin(progress, time.perf_counter() + patience)
+            if prepared is engine.prepared:
+                done.append((old, old.update(facts)))
+            else:
+                self._change_rules(old, prepared, facts, done)
+            maintainer = done[-1][0]
+            changes = [changes for _, changes in done]
+            nets.update(table_nets(changes))
+            if self.durable is not None:
+                tables = prepared, engine.loaded, maintainer.database, maintainer.hidden
+                self.durable.commit(*tables, maintainer.stated.done, changes)
+
+        try:
+            too_late = run_interruptibly(work, self._stop, progress, watch)
+        except BaseException as error:
+            for maintainer, changes in reversed(done):
+                maintainer.revert(changes)
+            if prepared is not engine.prepared and self._maintainer is not None:
+                self._maintainer.forget_others()
+                self.forget()
+            if isinstance(error, SlowerThanAnew):
+                return None
+            raise
+        self._maintainer = done[-1][0]
+        self._maintainer.stated.keep()
+        self._maintainer.forget_others()
+        engine.adopt(prepared)
+        if too_late:
+            raise KeyboardInterrupt("the update was done before it could be interrupted")
+        return {name: partial(_given, net) for name, net in nets.items() if name in engine.relations}
+
+    def _change_rules(
+        self,
+        old: Maintainer,
+        prepared: Prepared,
+        facts: FactsChange,
+        done: list[tuple[Maintainer, Changes]],
+    ) -> None:
+        """Remove rules, then add others: each step with strata that fit what it starts from and leads to.
+
+        The completed steps are put into `done`.
+        """
+        self._declare(old.database, prepared.program)
+        remaining = set(prepared.program.rules)
+        kept = [rule for rule in self._engine.prepared.program.rules if rule in remaining]
+        tables = old.database.tables
+        compact = [name for name in prepared.schemes if not isinstance(tables[name], Table)]
+        maintainer = old
+        if len(kept) < len(self._engine.prepared.program.rules):
+            maintainer = self._maintainer_after(old, prepared.with_rules(kept, compact), loses=True)
+            removed = _missing(old.rules, maintainer.rules)
+            changes = maintainer.update(FactsChange({}, {}), removed=removed)
+            done.append((maintainer, changes))
+        later = self._maintainer_after(maintainer, prepared)
+        done.append((later, later.update(facts, added=_missing(later.rules, maintainer.rules))))
+
+    def _declare(self, database: Database, program: Program) -> None:
+        """Have tables for the relations that came with rules."""
+        facts = self._engine.loaded
+        database.program = program
+        for name, relation in program.relations.items():
+            if name not in database.tables:
+                if name not in facts:
+                    facts[name] = Table(name, relation.arity, CPU)
+                    facts[name].maintained = True
+                database.tables[name] = Table(name, relation.arity, CPU)
+
+    def maintainer(self) -> Maintainer:
+        """What maintains the materialisation; made when it is first needed."""
+        engine = self._engine
+        assert engine.database is not None
+        if self._maintainer is None:
+            stated = StatedFacts(engine.loaded, engine.aliases)
+            context = self._context(engine.prepared, engine.database)
+            self._maintainer = Maintainer(engine.plan(engine.wanted), context, stated)
+        return self._maintainer
+
+    def _maintainer_after(self, before: Maintainer, prepared: Prepared, *, loses: bool = False) -> Maintainer:
+        """One for another program on the same facts; tables that it newly needs hold what held before.
+
+        If it `loses` rules, it maintains relations as well that have no more of them.
+        """
+        plan = prepared.plan(self._engine.wanted)
+        if loses:
+            plan = _with_strata_of(plan, before.plan)
+        context = replace(
+            before.context, schemes=plan.schemes, read_relations=_read_relations(prepared.program)
+        )
+        return Maintainer(plan, context, before.stated)
+
+    def _context(self, prepared: Prepared, database: Database) -> Context:
+        engine = self._engine
+        return Context(
+            database,
+            Workers(engine.threads),
+            Budget(engine.memory),
+            Progress(),
+            {},
+            schemes=prepared.schemes,
+            modules=engine.modules,
+            counting=engine.counting,
+            read_relations=_read_relations(prepared.program),
+            stop=self._stop,
+        )
+
+    # -- computing anew --------------------------------------------------------------------------------
+
+    def _anew(self, prepared: Prepared, facts: FactsChange, watch: Watcher | None) -> Nets:
+        """State the facts and compute everything that follows."""
+        engine = self._engine
+        before = engine.database
+        tables = dict(engine.loaded)
+        for name, relation in prepared.program.relations.items():
+            if name not in tables:
+                tables[name] = Table(name, relation.arity, CPU)
+        held = {name for name in tables if before is not None and before.tables.get(name) is tables[name]}
+        for name in held & {*facts.deleted, *facts.inserted}:
+            tables[name] = _copy(tables[name])  # what read it is to be compared with what reads it now
+        stated = StatedFacts(tables, {})
+        stated.apply(facts.deleted, facts.inserted)
+        maintainer, too_late = None, False
+        try:
+            database = engine.evaluate(prepared, tables, watch)
+            if self.durable is not None:
+                context = self._context(prepared, database)
+                plan = prepared.plan(engine.wanted)
+                maintainer = Maintainer(plan, context, StatedFacts(tables, prepared.aliases))
+                snapshot = snapshot_of(engine, prepared, tables, database, maintainer.hidden)
+                rewrite = partial(self.durable.rewrite, snapshot)
+                too_late = run_interruptibly(rewrite, self._stop, Progress(), None)
+        except BaseException:
+            stated.undo()
+            raise
+        done = {
+            name: (table_of(name, tables[name].arity, *gone), table_of(name, tables[name].arity, *come))
+            for name, gone, come in stated.keep()
+        }
+        has_same_aliases = prepared.aliases == engine.aliases
+        engine.adopt(prepared, tables, database)
+        self._maintainer = maintainer
+        nets: Nets = {}
+        for name, relation in prepared.program.relations.items():
+            old, new = before.tables.get(name) if before is not None else None, database.tables[name]
+            if name in engine.aliases and has_same_aliases:
+                continue  # it changes as the relation that it stands for
+            if name in held and name in done and new is tables[name]:
+                nets[name] = partial(_given, done[name])
+            elif old is not new:
+                old = Table(name, relation.arity, CPU) if old is None else old
+                nets[name] = partial(difference, old, new, Budget(engine.memory))
+        if too_late:
+            raise KeyboardInterrupt("the update was done before it could be interrupted")
+        return nets
+
+    # -- telling ---------------------------------------------------------------------------------------
+
+    def _change(self, nets: Nets) -> Change:
+        engine = self._engine
+        for name, alias in engine.aliases.items():
+            if alias.of in nets and name not in nets:
+                nets[name] = partial(_of_alias, nets[alias.of], name, alias.permutation)
+        attributes = {name: relation.attributes for name, relation in engine.relations.items()}
+        return Change(attributes, nets, engine.dictionary, Budget(engine.memory))
+
+    def _tell(self, change: Change) -> None:
+        for relation, callbacks in self._subscribers.items():
+            if callbacks and relation in self._engine.relations and change[relation]:
+                for callback in list(callbacks):
+                    callback(change[relation])
+
+
+def _copy(table: Table) -> Table:
+    copy = Table(table.name, table.arity, CPU)
+    table.move_to(CPU)
+    copy.insert(table.columns(), len(table))
+    copy.settle()
+    return copy
+
+
+def _given(net: Net) -> Net:
+    return net
+
+
+def _of_alias(net: Callable[[], Net], name: str, permutation: tuple[int, ...]) -> Net:
+    return permuted(net(), name, permutation)
+
+
+def _missing(rules: Iterable[Rule], others: Iterable[Rule]) -> tuple[Rule, ...]:
+    known = set(others)
+    return tuple(rule for rule in rules if rule not in known)
+
+
+def _with_strata_of(plan: Plan, former: Plan) -> Plan:
+    """A plan with a stratum, without rules, for each relation that only the former one derives."""
+    derived = {name for stratum in plan.strata for name in stratum.relations}
+    lost = [name for stratum in former.strata for name in stratum.relations if name not in derived]
+    return replace(plan, strata=(*(Stratum(0, (name,), (), ()) for name in lost), *plan.strata))
+
+
+def _is_linear_closure(prepared: Prepared, relation: str, database: Database) -> bool:
+    """Is a relation stored as the closure of another one, to which no facts may be added?"""
+    plan = prepared.schemes.get(relation)
+    candidate = plan.candidate(Shape.CLOSURE) if plan is not None else None
+    is_linear = candidate is not None and candidate.linear
+    return is_linear and isinstance(database.tables.get(relation), Closure)
+
+
+def _read_relations(program: Program) -> frozenset[str]:
+    return frozenset().union(*(body_relations(rule.body) for rule in program.rules))
+
+
+def _same_schemes(old: Prepared, new: Prepared, database: Database) -> bool:
+    """Can every relation stay what it is: are the rules that its scheme implies the same?"""
+    if old.aliases != new.aliases:
+        return False
+    return all(
+        isinstance(scheme, Table) or name not in old.schemes or old.schemes[name] == new.schemes.get(name)
+        for name, scheme in database.tables.items()
+    )

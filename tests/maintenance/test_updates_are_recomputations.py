@@ -1,0 +1,172 @@
+"""After each update of facts everything is as if it were computed from what is stated then."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from tests.maintenance.streams import (
+    ANY_CASE,
+    NUMBERS,
+    STRUCTURED,
+    Call,
+    Stream,
+    assert_follows,
+    fact_streams,
+)
+
+
+@settings(max_examples=150)
+@given(fact_streams(STRUCTURED))
+def test_structured_programs(stream: Stream) -> None:
+    assert_follows(stream)
+
+
+@settings(max_examples=60)
+@given(fact_streams(NUMBERS))
+def test_programs_over_numbers(stream: Stream) -> None:
+    assert_follows(stream)
+
+
+@settings(max_examples=60)
+@given(fact_streams(ANY_CASE))
+def test_programs_over_all_types(stream: Stream) -> None:
+    assert_follows(stream)
+
+
+def pairs(*names: str) -> str:
+    return "".join(f".decl {name}(x: number, y: number)\n" for name in names)
+
+
+def delete(relation: str, *rows: tuple[int, int]) -> tuple[Call, ...]:
+    return (Call("delete", relation, rows),)
+
+
+def insert(relation: str, *rows: tuple[int, int]) -> tuple[Call, ...]:
+    return (Call("insert", relation, rows),)
+
+
+@pytest.mark.parametrize("scheme", ["closure", "equivalence", "table"])
+@pytest.mark.parametrize("modules", [True, False])
+def test_a_closure_that_its_own_stratum_reads(scheme: str, modules: bool) -> None:
+    """Edges that have each other as their only reason go: what an edge supports may support the edge."""
+    clauses = (
+        "q(x, y) :- e(x, y).",
+        "q(y, x) :- q(x, y).",
+        "q(x, z) :- q(x, y), q(y, z).",
+        "q(x, 2) :- e(x, x).",
+    )
+    transactions = (
+        delete("e", (0, 0)),
+        insert("e", (2, 3)),
+        delete("e", (0, 1)),
+        insert("e", (1, 1), (0, 3)),
+    )
+    options = {"schemes": {"q": scheme}, "modules": modules}
+    assert_follows(Stream(pairs("e", "q"), clauses, {"e": [(0, 0), (0, 1)]}, transactions, options))
+
+
+def test_a_closure_that_is_fed_through_another_relation() -> None:
+    clauses = (
+        "c(x, y) :- e(x, y).",
+        "c(x, z) :- c(x, y), c(y, z).",
+        "p(x, y) :- c(y, x), f(x, _).",
+        "c(x, y) :- p(x, y), f(_, y).",
+    )
+    facts = {"e": [(1, 2), (2, 3), (3, 4)], "f": [(4, 1), (3, 2), (2, 2)]}
+    transactions = (
+        delete("e", (2, 3)),
+        insert("e", (2, 3)),
+        delete("f", (3, 2)),
+        delete("e", (1, 2), (3, 4)),
+    )
+    options = {"schemes": {"c": "closure"}}
+    assert_follows(Stream(pairs("e", "f", "c", "p"), clauses, facts, transactions, options))
+
+
+@pytest.mark.parametrize("schemes", [{"u": "union"}, {"*": "table"}])
+def test_a_union_of_what_is_derived_from_it(schemes: dict[str, str]) -> None:
+    """A fact that one part loses another part may have only by the union itself."""
+    clauses = (
+        "u(x, y) :- p(x, y).",
+        "u(x, y) :- q(x, y).",
+        "p(x, y) :- e(x, y).",
+        "q(x, y) :- u(y, x), x < 10.",
+    )
+    transactions = (delete("e", (1, 2)), insert("e", (1, 2), (3, 1)), delete("e", (3, 1)))
+    stream = Stream(pairs("e", "p", "q", "u"), clauses, {"e": [(1, 2)]}, transactions, {"schemes": schemes})
+    assert_follows(stream)
+
+
+@pytest.mark.parametrize("schemes", [{"u": "union"}, {"*": "table"}])
+def test_a_recursive_union_that_copies_what_is_below(schemes: dict[str, str]) -> None:
+    clauses = ("u(x, y) :- e(x, y).", "u(x, y) :- p(x, y).", "p(x, y) :- u(x, z), u(z, y).")
+    transactions = (delete("e", (1, 2)), insert("e", (1, 2)), insert("e", (3, 1)), delete("e", (2, 3)))
+    facts = {"e": [(1, 2), (2, 3)]}
+    assert_follows(Stream(pairs("e", "p", "u"), clauses, facts, transactions, {"schemes": schemes}))
+
+
+SETTINGS = [
+    {"schemes": schemes, "modules": modules, "threads": threads}
+    for schemes in (None, {"*": "table"}, {"*": "closure"}, {"*": "union"})
+    for modules in (True, False)
+    for threads in (1, 2)
+]
+MIXED = Stream(
+    pairs("e", "f", "c", "d", "u", "q", "r", "m", "n", "up", "down")
+    + ".decl s(x: number, y: number) eqrel\n",
+    (
+        "c(x, y) :- e(x, y), x < 40.",
+        "c(x, z) :- c(x, y), c(y, z).",
+        "d(x, y) :- f(y, x).",
+        "d(x, z) :- d(x, y), d(y, z).",
+        "u(x, y) :- c(x, y).",
+        "u(y, x) :- d(x, y).",
+        "u(x, x) :- f(x, _), x % 3 = 0.",
+        "q(x, y) :- e(x, y), !u(y, x), !d(_, x).",
+        "s(x, y) :- e(x, y), f(y, _).",
+        "r(x, n) :- f(x, _), n = count : { u(x, y), y > 3 }, n != sum z : { s(x, z) }.",
+        "r(x, n) :- s(x, y), y < x, n = max z : { s(z, y), !q(z, _), 1 <= count : { f(z, _) } }.",
+        "m(x, y) :- n(x, y), !s(y, x).",
+        "m(x, 1) :- q(x, x).",
+        "n(x, y) :- e(x, z), f(z, y).",
+        "n(x, y + 1) :- m(x, y), y < 9.",
+        "n(x, x) :- m(x, _), r(x, _).",
+        "up(x, y) :- m(x, y).",
+        "down(y, x) :- up(x, y).",
+        "up(y, x) :- down(x, y).",
+    ),
+    {},
+    (),
+)
+
+
+@pytest.mark.parametrize("options", SETTINGS, ids=str)
+def test_many_small_updates_of_one_large_program(options: dict[str, Any]) -> None:
+    """Closures, a union of them, an equivalence, aggregates, negation, mutual recursion and an alias."""
+    generator = random.Random(str(options))
+    names = ("e", "e", "f", "f", "e", "f", "up", "down", "c", "s", "u")
+
+    def row() -> tuple[int, int]:
+        return generator.randrange(12), generator.randrange(12)
+
+    facts = {name: [row() for _ in range(14)] for name in "ef"}
+    stated = {name: list(rows) for name, rows in facts.items()}
+    transactions = []
+    for _ in range(12):
+        calls = []
+        for _ in range(generator.randrange(1, 4)):
+            name = generator.choice(names)
+            known = stated.setdefault(name, [])
+            if known and generator.random() < 0.55:
+                calls.append(Call("delete", name, (known.pop(generator.randrange(len(known))), row())))
+            else:
+                rows = (row(), row())
+                known += rows
+                calls.append(Call("insert", name, rows))
+        transactions.append(tuple(calls))
+    assert_follows(replace(MIXED, facts=facts, transactions=tuple(transactions), options=options))
