@@ -1,4 +1,4 @@
-"""The command line: ``list``, ``run``, ``scale``, ``load``, ``gpu-model``, ``table``."""
+"""The command line: ``list``, ``run``, ``scale``, ``load``, ``gpu-model``, ``table``, ``updates``."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from bench.prepare import MissingFacts, Places, prepare
 from bench.results import Report, WorkloadResult
 from bench.runner import Settings, measure_unit, run_workload
 from bench.schemes import command as scheme_tables
+from bench.updates import command as updates
 
 _RESULTS = Path(__file__).parent / "results"
 _AGREEING = 2
@@ -56,6 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     read.add_argument("--rows", type=int, default=10_000_000)
     gpu_model.add_command(commands)
     scheme_tables.add_command(commands)
+    updates.add_command(commands)
     return parser
 
 
@@ -74,6 +76,8 @@ def main(arguments: Sequence[str], ours: Contender | None = None, places: Places
             return scheme_tables.run_command(
                 options, places or Places.default(options.workloads, options.graphs)
             )
+        if options.command == "updates":
+            return updates.run_command(options, places or Places.default(options.workloads, options.graphs))
         workloads = _workloads(options)
         peers = choose_peers("duckdb-loop" if options.command == "load" else options.peers)
         engine: list[Contender] = [] if options.no_ours else [ours or Ours()]

@@ -1,0 +1,1 @@
+"""Updates measured: facts and rules that come and go, against computing everything anew."""
