@@ -30,9 +30,16 @@ def as_source(program: str | os.PathLike[str]) -> str | Path:
     """A path if it is one or looks like one (one line that ends in .dl or names a file), else text."""
     if not isinstance(program, str):
         return Path(program)
-    if "\n" not in program and (program.strip().endswith(".dl") or (program and Path(program).is_file())):
+    if "\n" not in program and (program.strip().endswith(".dl") or (program and _is_file(program))):
         return Path(program)
     return program
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # such as a name that is too long for one
+        return False
 
 
 def read_rows(

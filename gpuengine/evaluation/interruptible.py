@@ -26,19 +26,21 @@ def run_interruptibly(
         work()
         return False
     failure: list[BaseException] = []
+    finished = threading.Event()  # a thread whose join() is interrupted is called dead while it still runs
 
     def guarded() -> None:
         try:
             work()
         except BaseException as error:
             failure.append(error)
+        finally:
+            finished.set()
 
-    thread = threading.Thread(target=guarded, name="gpuengine-fixpoint", daemon=True)
-    thread.start()
+    threading.Thread(target=guarded, name="gpuengine-fixpoint", daemon=True).start()
     interrupted = False
-    while thread.is_alive():
+    while not finished.is_set():
         try:
-            thread.join(_WATCH_SECONDS)
+            finished.wait(_WATCH_SECONDS)
             if watch is not None and not interrupted:
                 watch(progress)
         except KeyboardInterrupt:

@@ -20,7 +20,7 @@ from tests.maintenance.streams import (
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(fact_streams(STRUCTURED))
 def test_structured_programs(stream: Stream) -> None:
     assert_follows(stream)
