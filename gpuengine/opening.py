@@ -23,15 +23,15 @@ def open(path: str | os.PathLike[str], *, read_only: bool = False, **options: An
     try:
         snapshot = store.load()
         try:
-            text = ProgramText.from_json(snapshot.meta["program"])
-            modules, schemes = snapshot.meta["modules"], snapshot.meta["asked_schemes"]
+            meta = snapshot.meta
+            text = ProgramText.from_json(meta["program"])
+            options.setdefault("counting", meta["counting"])
+            engine = Engine(text, modules=meta["modules"], schemes=meta["asked_schemes"], **options)
+            restore(engine, snapshot)
         except KeyError as error:
             raise StoreError(
-                f"{path} has no {error} in its meta data; it was not written by save()"
+                f"{path} is a store, but not one that save() wrote: no {error} in its meta data"
             ) from error
-        options.setdefault("counting", snapshot.meta["counting"])
-        engine = Engine(text, modules=modules, schemes=schemes, **options)
-        restore(engine, snapshot)
         engine.attach(store)
     except BaseException:
         store.close()

@@ -14,9 +14,11 @@ from gpuengine.evaluation.budget import Budget
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Attribute
 from gpuengine.relation import RelationView
-from gpuengine.schemes.contract import Scheme
+from gpuengine.schemes.contract import Domain, Scheme
+from gpuengine.schemes.pairs import PairScheme
 from gpuengine.schemes.table import Table
-from gpuengine.schemes.union import Part
+from gpuengine.schemes.table_reads import is_row_of
+from gpuengine.schemes.union import Part, Union
 from gpuengine.terms.dictionary import Dictionary
 
 if TYPE_CHECKING:
@@ -141,10 +143,70 @@ def composed(first: Net, second: Net) -> Net:
 
 
 def difference(before: Scheme, after: Scheme, budget: Budget) -> Net:
-    """What one state of a relation has and another does not, and the other way round; lists both."""
+    """What one state of a relation has and another does not, and the other way round.
+
+    What closures and equivalences do not have in common follows from their edges, and of unions from their
+    parts; other states are listed for it.
+    """
     if before is after:
         return Table(before.name, before.arity, CPU), Table(before.name, before.arity, CPU)
+    if isinstance(before, PairScheme) and type(before) is type(after):
+        return _difference_by_edges(before, after, budget)
+    if isinstance(before, Union) and isinstance(after, Union):
+        return _difference_by_parts(before, after, budget)
     return _only_in(before, after, budget), _only_in(after, before, budget)
+
+
+def _difference_by_edges(before: PairScheme, after: PairScheme, budget: Budget) -> Net:
+    """What goes when a scheme like `before` loses the edges that `after` lacks, and comes with the others."""
+    scheme = type(before)(before.name)
+    scheme.widen(before.bounds)
+    scheme.keep_edges(before.edges)
+    old, new = before.edges, after.edges
+    lost, gained = ~is_row_of(old, new), ~is_row_of(new, old)
+    scheme.delete([column[lost] for column in old], int(np.count_nonzero(lost)))
+    gone = _listed(scheme, Domain.NEW, budget)
+    scheme.remove()
+    scheme.forget()
+    scheme.insert([column[gained] for column in new], int(np.count_nonzero(gained)))
+    scheme.advance()
+    nothing = Table(before.name, before.arity, CPU)
+    return composed((gone, nothing), (nothing, _listed(scheme, Domain.NEW, budget)))
+
+
+def _difference_by_parts(before: Union, after: Union, budget: Budget) -> Net:
+    """What a part has lost and the union no longer has, and what a part has gained and it did not have."""
+    same = [part.permutation for part in before.parts] == [part.permutation for part in after.parts]
+    kinds = [type(part.scheme) for part in before.parts] == [type(part.scheme) for part in after.parts]
+    if not same or not kinds:
+        return _only_in(before, after, budget), _only_in(after, before, budget)
+    identity = tuple(range(before.arity))
+    pairs = [
+        (old.scheme, new.scheme, old.permutation) for old, new in zip(before.parts, after.parts, strict=True)
+    ]
+    lost, gained = (Table(before.name, before.arity, CPU) for _ in range(2))
+    for old, new, permutation in [*pairs, (before.own, after.own, identity)]:
+        for facts, found in zip(difference(old, new, budget), (lost, gained), strict=True):
+            found.insert(Part(facts, permutation).outward(facts.columns()), len(facts))
+    return _not_in(lost, after), _not_in(gained, before)
+
+
+def _not_in(facts: Table, scheme: Scheme) -> Table:
+    result = Table(facts.name, facts.arity, CPU)
+    if len(facts):
+        kept = ~scheme.contains(facts.columns(), len(facts))
+        result.insert([column[kept] for column in facts.columns()], int(np.count_nonzero(kept)))
+    result.settle()
+    return result
+
+
+def _listed(scheme: Scheme, domain: Domain, budget: Budget) -> Table:
+    budget.check_answers(scheme.count(domain), scheme.arity)
+    found = Table(scheme.name, scheme.arity, CPU)
+    for batch in scheme.scan(domain):
+        found.insert(batch, len(batch[0]))
+    found.settle()
+    return found
 
 
 def _only_in(one: Scheme, other: Scheme, budget: Budget) -> Table:

@@ -185,7 +185,7 @@ class Maintainer:
             if isinstance(transition.scheme, Table) and transition.scheme is not self.stated.tables.get(name):
                 transition.undo()
         for stratum in self.strata[: max(begun - 1, 0)]:
-            stratum.rebuild_schemes(changes)
+            stratum.tables.rebuild_schemes(changes)
         self.stated.undo()
         for stratum in self.strata:
             stratum.derivations.recount()

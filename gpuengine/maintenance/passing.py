@@ -24,11 +24,14 @@ def facts_over(state: Scheme, edges: Columns, most: int) -> Table | None:
     targets, target_starts = _ends(state, FORWARD, edges[1])
     if int((np.diff(source_starts) * np.diff(target_starts)).sum()) > most:
         return None
+    before, after = np.diff(source_starts), np.diff(target_starts)
+    pairs = before * after
+    edge = np.repeat(np.arange(count), pairs)
+    number = np.arange(len(edge)) - np.repeat(np.cumsum(pairs) - pairs, pairs)
+    first = sources[source_starts[edge] + number // after[edge]]
+    last = targets[target_starts[edge] + number % after[edge]]
     found = Table(state.name, 2, CPU)
-    for edge in range(count):
-        before = sources[source_starts[edge] : source_starts[edge + 1]]
-        after = targets[target_starts[edge] : target_starts[edge + 1]]
-        found.insert([np.repeat(before, len(after)), np.tile(after, len(before))], len(before) * len(after))
+    found.insert([first, last], len(edge))
     found.settle()
     return found
 

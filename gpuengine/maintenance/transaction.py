@@ -134,8 +134,9 @@ class Update:
                 raise GpuEngineError(f"can't read the rules in {source}: {error}") from error
         else:
             edit = Edit(kind, source)
-        self._edited_text = self._engine.text
-        edited = self._edited_text.edited([*self._edits, edit])
+        if self.edited is None:
+            self._edited_text = self._engine.text
+        edited = (self.edited.text if self.edited is not None else self._edited_text).edited([edit])
         self._edits.append(edit)
         self._state_facts(edited)
         self.edited = edited

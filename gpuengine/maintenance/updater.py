@@ -23,7 +23,7 @@ from gpuengine.maintenance.change import Change, Net, RelationChange, difference
 from gpuengine.maintenance.maintainer import FactsChange, Maintainer
 from gpuengine.maintenance.persistence import Durable, snapshot_of, table_nets
 from gpuengine.maintenance.stated import StatedFacts
-from gpuengine.maintenance.stratum import SlowerThanAnew
+from gpuengine.maintenance.stratum_tables import SlowerThanAnew
 from gpuengine.maintenance.transaction import Update
 from gpuengine.maintenance.transition import Changes, table_of
 from gpuengine.planning.plan import Plan, Stratum
@@ -42,6 +42,8 @@ _ANEW_SHARE = 8
 """If one in so many stated facts changes, everything is computed anew."""
 _PATIENCE, _LEAST_PATIENCE = 0.5, 0.2
 """Maintaining is given up after this share of the time that computing anew took last, or so many seconds."""
+_FIRST_PATIENCE = 8
+"""The first update also makes indexes, and compiles what others only run."""
 
 
 class Updater:
@@ -132,8 +134,10 @@ class Updater:
             last.find_all()
 
         def work() -> None:
+            is_first = self._maintainer is None
             old = self.maintainer()
             patience = max(_LEAST_PATIENCE, _PATIENCE * engine.anew_seconds)
+            patience *= _FIRST_PATIENCE if is_first else 1
             old.context.begin(progress, time.perf_counter() + patience)
             if prepared is engine.prepared:
                 done.append((old, old.update(facts)))

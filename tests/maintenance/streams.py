@@ -215,6 +215,7 @@ def assert_follows(stream: Stream, *, maintained: bool = True) -> Any:
         assert after is not None, "an error of evaluation went unnoticed"
         assert state_of(kb) == after, f"after {calls}"
         assert facts_of(kb) == model.shown_facts(), f"stated after {calls}"
+        assert_counted(kb)
         if len(told) % 2:  # the others are first looked at when more has happened
             assert_is_difference(change, before, after)
         assert is_maintained(kb) or not maintained
@@ -223,6 +224,15 @@ def assert_follows(stream: Stream, *, maintained: bool = True) -> Any:
     for change, old, new in told:
         assert_is_difference(change, old, new)
     return kb
+
+
+def assert_counted(kb: Any) -> None:
+    """The counters, where they are kept, are what counting again gives."""
+    maintainer = kb._updater._maintainer
+    for stratum in maintainer.strata if maintainer is not None else ():
+        known = {name: counters.all() for name, counters in stratum.derivations.counters.items()}
+        stratum.derivations.recount()
+        assert known == {name: counters.all() for name, counters in stratum.derivations.counters.items()}
 
 
 def is_refusal(error: EvaluationError) -> bool:
@@ -246,6 +256,7 @@ OPTIONS = st.fixed_dictionaries(
         "schemes": st.sampled_from(ALL_SCHEMES),
         "modules": st.sampled_from([True, True, False]),
         "threads": st.sampled_from([1, 1, 2]),
+        "counting": st.sampled_from([False, False, True]),
     }
 )
 Pool = Mapping[str, Sequence[Any]]

@@ -12,6 +12,7 @@ import gpuengine as ge
 from gpuengine.errors import Interrupted
 from gpuengine.evaluation.variants import VariantRunner
 from gpuengine.maintenance.stratum import StratumMaintenance
+from gpuengine.maintenance.stratum_tables import StratumTables
 from gpuengine.schemes.closure import Closure
 from gpuengine.schemes.equivalence import Equivalence
 from gpuengine.schemes.table import Table
@@ -178,7 +179,11 @@ POINTS: dict[str, list[tuple[type, str]]] = {
             for name in ("delete", "advance", "remove", "settle")
         )
     ],
-    "strata": [(StratumMaintenance, name) for name in ("_find_coming", "_insert", "_note_changes")],
+    "strata": [
+        (StratumMaintenance, "_find_coming"),
+        (StratumMaintenance, "_insert"),
+        (StratumTables, "note_changes"),
+    ],
 }
 
 

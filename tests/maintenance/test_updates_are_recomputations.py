@@ -9,14 +9,20 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from gpuengine.maintenance import updater
 from tests.maintenance.streams import (
     ANY_CASE,
     NUMBERS,
     STRUCTURED,
     Call,
+    Model,
     Stream,
     assert_follows,
+    assert_is_difference,
     fact_streams,
+    is_maintained,
+    started,
+    state_of,
 )
 
 
@@ -111,10 +117,9 @@ def test_a_recursive_union_that_copies_what_is_below(schemes: dict[str, str]) ->
 
 
 SETTINGS = [
-    {"schemes": schemes, "modules": modules, "threads": threads}
+    {"schemes": schemes, "modules": modules, "threads": threads, "counting": counting}
     for schemes in (None, {"*": "table"}, {"*": "closure"}, {"*": "union"})
-    for modules in (True, False)
-    for threads in (1, 2)
+    for modules, threads, counting in ((True, 1, False), (True, 2, True), (False, 2, False), (False, 1, True))
 ]
 MIXED = Stream(
     pairs("e", "f", "c", "d", "u", "q", "r", "m", "n", "up", "down")
@@ -170,3 +175,37 @@ def test_many_small_updates_of_one_large_program(options: dict[str, Any]) -> Non
                 calls.append(Call("insert", name, rows))
         transactions.append(tuple(calls))
     assert_follows(replace(MIXED, facts=facts, transactions=tuple(transactions), options=options))
+
+
+@pytest.mark.parametrize("schemes", [None, {"*": "table"}, {"*": "closure"}, {"*": "union"}], ids=str)
+def test_maintaining_is_given_up(schemes: dict[str, str] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes longer than computing anew is taken back and computed anew; the change is exact, too."""
+    facts = {"e": [(x, x + 1) for x in range(8)], "f": [(x, x + 2) for x in range(8)]}
+    stream = replace(MIXED, facts=facts, options={"schemes": schemes})
+    kb, model = started(stream), Model(stream)
+    before = model.state()
+    monkeypatch.setattr(updater, "_LEAST_PATIENCE", 0)
+    monkeypatch.setattr(updater, "_PATIENCE", 0)
+    for call in (*delete("e", (3, 4)), *insert("e", (3, 3), (0, 8)), *delete("f", (0, 2), (5, 7))):
+        with kb.update() as u:
+            call.make(u)
+        model.take(call)
+        after = model.state()
+        assert before is not None and after is not None
+        assert state_of(kb) == after and not is_maintained(kb)
+        assert_is_difference(u.change, before, after)
+        before = after
+
+
+def test_counters_hold_up_what_other_rules_derive() -> None:
+    """A fact that a rule outside the recursion derives is not overdeleted, and what follows from it stays."""
+    clauses = ("p(x, y) :- e(x, y).", "p(x, y) :- f(x, y).", "p(x, z) :- p(x, y), e(y, z).")
+    facts = {"e": [(1, 2), (2, 3), (3, 4)], "f": [(1, 2)]}
+    stream = Stream(pairs("e", "f", "p"), clauses, facts, (), {"schemes": {"*": "table"}, "counting": True})
+    kb = started(stream)
+    with kb.update() as u:
+        u.delete("f", [(1, 2)])
+    (stratum,) = kb._updater._maintainer.strata
+    assert stratum.derivations.counters["p"].all()[1, 2] == (1, 0)
+    assert stratum.derivations.counters["p"].all()[1, 4] == (0, 1)
+    assert kb.storage["p"].counter_nbytes > 0 and kb.storage["e"].counter_nbytes == 0
