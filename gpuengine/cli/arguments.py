@@ -6,9 +6,19 @@ import argparse
 import importlib
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from gpuengine import __version__
+from gpuengine.cli.arguments_kb import (
+    add_compact,
+    add_operations,
+    add_save,
+    add_show,
+    check_query,
+    check_run,
+    check_update,
+)
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -25,8 +35,13 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     _add_run(commands)
     _add_plan(commands)
     _add_query(commands)
+    _add_update(commands)
+    _add_show(commands)
+    _add_compact(commands)
     _add_doctor(commands)
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    arguments.check(arguments)
+    return arguments
 
 
 def _lazily(name: str) -> Command:
@@ -43,8 +58,12 @@ def _command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, description: str
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=summary, description=description, epilog=_EXIT_CODES)
-    parser.set_defaults(command=_lazily(name))
+    parser.set_defaults(command=_lazily(name), check=_nothing_to_check)
     return parser
+
+
+def _nothing_to_check(arguments: argparse.Namespace) -> None:
+    """What `check` is unless options must fit each other."""
 
 
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -70,9 +89,9 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--stats", action="store_true", help="seconds, sizes and what each rule cost, on standard error"
     )
     run.add_argument("--json", action="store_true", help="one JSON object on standard output instead of text")
-    run.add_argument(
-        "--quiet", "--no-progress", action="store_true", help="no progress line, also on a terminal"
-    )
+    _add_quiet(run)
+    add_save(run)
+    run.set_defaults(check=partial(check_run, run))
 
 
 def _add_plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -94,16 +113,60 @@ def _add_query(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     query = _command(
         commands,
         "query",
-        "answer a query over a program and its facts",
+        "answer a query over a program and its facts, or over a knowledge base",
         "Evaluate what the query needs and print its answers: one column for each variable, tab-separated "
-        "under a header. A query without variables prints true or false.",
+        "under a header. A query without variables prints true or false. PROGRAM.dl can be the directory of "
+        "a knowledge base: then nothing is read or evaluated but the query.",
     )
     _add_program(query)
     query.add_argument("query", metavar="QUERY", help="such as 'path(1, x), !edge(1, x)'")
     _add_engine(query)
     query.add_argument("--limit", type=_positive, metavar="N", help="print at most N answers")
     query.add_argument("--json", action="store_true", help="one JSON object instead of text")
-    query.set_defaults(quiet=False, no_warn=False)
+    # None is what was not given: a knowledge base takes neither.
+    query.set_defaults(quiet=False, no_warn=False, fact_dir=None, on_error=None)
+    query.set_defaults(check=partial(check_query, query))
+
+
+def _add_update(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    update = _command(
+        commands,
+        "update",
+        "change facts and rules of a knowledge base",
+        "Change a knowledge base that `run --save` or Engine.save made: all that is asked for in the order "
+        "given, as one transaction. Prints for each relation that changed how many facts came and went. "
+        "When it ends with 0 the change is on the disk; if it fails, nothing has changed.",
+    )
+    add_operations(update)
+    _add_on_error(update)
+    _add_machine(update)
+    update.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    _add_quiet(update)
+    update.set_defaults(check=partial(check_update, update))
+
+
+def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    add_show(
+        _command(
+            commands,
+            "show",
+            "what is in a knowledge base",
+            "Show the relations of a knowledge base, how many facts they have and how they are stored, and "
+            "what the directory takes. Nothing is changed; others may write meanwhile.",
+        )
+    )
+
+
+def _add_compact(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    add_compact(
+        _command(
+            commands,
+            "compact",
+            "fold the updates of a knowledge base into its tables",
+            "Fold the journal of a knowledge base, where updates are written, into its tables. That makes it "
+            "smaller and opening it faster; what it holds stays the same.",
+        )
+    )
 
 
 def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -159,6 +222,10 @@ def _add_program(parser: argparse.ArgumentParser, facts_default: Path | None = P
         metavar="NAME=VALUE",
         help="define macros, separated by spaces; can be given several times",
     )
+    _add_on_error(parser)
+
+
+def _add_on_error(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on-error",
         choices=("fail", "skip"),
@@ -167,7 +234,23 @@ def _add_program(parser: argparse.ArgumentParser, facts_default: Path | None = P
     )
 
 
+def _add_quiet(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--quiet", "--no-progress", action="store_true", help="no progress line, also on a terminal"
+    )
+
+
 def _add_engine(parser: argparse.ArgumentParser) -> None:
+    _add_machine(parser)
+    _add_schemes(parser)
+    parser.add_argument(
+        "--no-modules",
+        action="store_true",
+        help="evaluate transitive and symmetric rules of tables rule by rule, for comparison",
+    )
+
+
+def _add_machine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-j",
         "--jobs",
@@ -197,12 +280,6 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         type=_memory,
         metavar="SIZE",
         help="memory budget, as 8GB or 512MB (default: 80%% of what is free)",
-    )
-    _add_schemes(parser)
-    parser.add_argument(
-        "--no-modules",
-        action="store_true",
-        help="evaluate transitive and symmetric rules of tables rule by rule, for comparison",
     )
 
 

@@ -12,6 +12,8 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -24,6 +26,16 @@ _unfinished: set[Path] = set()
 def unfinished() -> set[Path]:
     """The files to remove should the process end now."""
     return _unfinished
+
+
+def say_when_interrupted(outcome: Callable[[], str]) -> None:
+    """From now on an interrupt comes to this; it is asked when one is reported."""
+    global _outcome
+    _outcome = outcome
+
+
+def _outcome() -> str:
+    return "no output file was changed"
 
 
 class Interrupts:
@@ -48,7 +60,10 @@ class Interrupts:
         """Say that the work was interrupted, once; returns the exit code."""
         if self._reported.acquire(blocking=False):
             clear = "\r\x1b[K" if sys.stderr.isatty() else ""
-            print(f"{clear}interrupted; no output file was changed", file=sys.stderr, flush=True)
+            said = "interrupted"
+            with suppress(Exception):  # saying so must not fail
+                said = f"interrupted; {_outcome()}"
+            print(f"{clear}{said}", file=sys.stderr, flush=True)
         return self._code
 
     def _raise(self, number: int, frame: FrameType | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from gpuengine.engine import Engine
     from gpuengine.language.program import Directive
+    from gpuengine.relation import RelationView
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,15 @@ class Output:
 
     directive: Directive
     path: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file to be written: its name, what it holds, and the parameters that ``.output`` has for it."""
+
+    path: Path
+    view: RelationView
+    params: Mapping[str, str]
 
 
 def find_outputs(engine: Engine, output_dir: Path | None) -> list[Output]:
@@ -59,33 +69,61 @@ def check_outputs(outputs: Iterable[Output], *, as_json: bool) -> None:
         if output.path is not None and output.path.is_dir():
             raise DataError(f"can't write {output.path}: it is a directory")
     for folder in dict.fromkeys(output.path.parent for output in outputs if output.path is not None):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            probe = folder / f".{os.getpid()}-{os.urandom(4).hex()}.tmp"
-            probe.touch(exist_ok=False)
-            probe.unlink()
-        except OSError as error:
-            raise DataError(f"can't write to {folder}: {error.strerror or error}") from error
+        check_folder(folder)
+
+
+def check_folder(folder: Path) -> None:
+    """Make a folder and see that it can be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".{os.getpid()}-{os.urandom(4).hex()}.tmp"
+        probe.touch(exist_ok=False)
+        probe.unlink()
+    except OSError as error:
+        raise DataError(f"can't write to {folder}: {error.strerror or error}") from error
 
 
 def write_outputs(engine: Engine, outputs: Iterable[Output], line: LiveLine) -> None:
-    """Write every file beside its place and move all of them there at the end; then print what is printed.
+    """Write all files, or none; then print what is printed."""
+    from gpuengine.io import write_stdout
+
+    write_files(
+        (
+            File(output.path, engine[output.directive.relation], output.directive.params)
+            for output in outputs
+            if output.path is not None
+        ),
+        line,
+    )
+    for output in outputs:
+        if output.path is None:
+            view = engine[output.directive.relation]
+            write_stdout(view.name, view.batches(), view.attributes, output.directive.params)
+    sys.stdout.flush()
+
+
+def write_files(files: Iterable[File], line: LiveLine) -> None:
+    """Write every file beside its place and move all of them there at the end.
 
     Whatever stops the writing leaves all earlier files as they were.
     """
-    from gpuengine.io import write_facts, write_stdout
+    from gpuengine.io import write_facts
 
     finished: dict[Path, Path] = {}
     try:
-        for output in outputs:
-            if output.path is not None:
-                view = engine[output.directive.relation]
-                # The end of the name stays, since it chooses format and compression.
-                beside = output.path.with_name(f".{os.getpid()}-{os.urandom(4).hex()}.tmp.{output.path.name}")
-                unfinished().add(beside)
-                finished[beside] = output.path
-                batches = _watched(view.name, view.batches(), len(view), line)
-                write_facts(beside, batches, view.attributes, output.directive.params)
+        for file in files:
+            # The end of the name stays, since it chooses format and compression.
+            beside = file.path.with_name(f".{os.getpid()}-{os.urandom(4).hex()}.tmp.{file.path.name}")
+            unfinished().add(beside)
+            finished[beside] = file.path
+            batches = _watched(file.view.name, file.view.batches(), len(file.view), line)
+            try:
+                write_facts(beside, batches, file.view.attributes, file.params)
+            except DataError as error:
+                raise DataError(str(error).replace(str(beside), str(file.path))) from error
+        for path in finished.values():
+            if path.is_dir():
+                raise DataError(f"can't write {path}: it is a directory")
         for beside, path in finished.items():
             beside.replace(path)
             unfinished().discard(beside)
@@ -96,11 +134,6 @@ def write_outputs(engine: Engine, outputs: Iterable[Output], line: LiveLine) -> 
             beside.unlink(missing_ok=True)
             unfinished().discard(beside)
     line.clear()
-    for output in outputs:
-        if output.path is None:
-            view = engine[output.directive.relation]
-            write_stdout(view.name, view.batches(), view.attributes, output.directive.params)
-    sys.stdout.flush()
 
 
 def _watched(

@@ -1,4 +1,4 @@
-"""``gpuengine query``: evaluate what a query needs, and print its answers."""
+"""``gpuengine query``: evaluate what a query needs, or open a knowledge base, and print its answers."""
 
 from __future__ import annotations
 
@@ -8,25 +8,20 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpuengine.cli.live import live_line
+from gpuengine.cli.knowledge_bases import open_knowledge_base
+from gpuengine.cli.live import LiveLine, live_line
 from gpuengine.cli.sources import load, locate, needed_inputs, open_engine
 
 if TYPE_CHECKING:
+    from gpuengine.engine import Engine
     from gpuengine.relation import RelationView
 
 
 def query(arguments: argparse.Namespace) -> int:
     """Print the answers as tab-separated text under a header, or as JSON."""
-    from gpuengine.language import parse_query
-    from gpuengine.planning.strata import body_relations
-
-    engine = open_engine(arguments)
-    wanted = sorted(body_relations(parse_query(arguments.query, engine.program).body))
-    sources = locate(needed_inputs(engine, wanted), arguments.fact_dir)
     line = live_line(arguments.quiet)
     try:
-        load(engine, sources, arguments, line)
-        engine.materialise(wanted=wanted, watch=line.evaluating if line.on else None)
+        engine = _saved(arguments, line) if arguments.is_saved else _evaluated(arguments, line)
     finally:
         line.clear()
     answers = engine.query(arguments.query)
@@ -38,6 +33,24 @@ def query(arguments: argparse.Namespace) -> int:
     else:
         _print_text(answers, arguments.limit)
     return 0
+
+
+def _evaluated(arguments: argparse.Namespace, line: LiveLine) -> Engine:
+    """An engine of the program that has what the query reads."""
+    from gpuengine.language import parse_query
+    from gpuengine.planning.strata import body_relations
+
+    engine = open_engine(arguments)
+    wanted = sorted(body_relations(parse_query(arguments.query, engine.program).body))
+    sources = locate(needed_inputs(engine, wanted), arguments.fact_dir)
+    load(engine, sources, arguments, line)
+    return engine.materialise(wanted=wanted, watch=line.evaluating if line.on else None)
+
+
+def _saved(arguments: argparse.Namespace, line: LiveLine) -> Engine:
+    """The knowledge base, as it is now."""
+    line.show(f"opening {arguments.program}")
+    return open_knowledge_base(arguments.program, arguments, read_only=True)
 
 
 def _print_text(answers: RelationView, limit: int | None) -> None:

@@ -1,4 +1,4 @@
-"""``gpuengine run``: read facts, materialise what is asked for, write it."""
+"""``gpuengine run``: read facts, materialise what is asked for, write it, and save all of it if wanted."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from gpuengine.cli.clock import Clock
+from gpuengine.cli.interrupts import say_when_interrupted
+from gpuengine.cli.knowledge_bases import check_target, generation
 from gpuengine.cli.live import LiveLine, live_line
 from gpuengine.cli.outputs import check_outputs, find_outputs, write_outputs
 from gpuengine.cli.report import Report, print_summary, print_tables
 from gpuengine.cli.sources import load, locate, needed_inputs, open_engine
+from gpuengine.errors import GpuEngineError
 
 if TYPE_CHECKING:
     from gpuengine.engine import Engine
@@ -32,18 +35,29 @@ def _run(arguments: argparse.Namespace, clock: Clock, line: LiveLine) -> int:
     clock.lap("startup")
     engine = open_engine(arguments)
     outputs = find_outputs(engine, arguments.output_dir)
-    wanted = wanted_relations(engine)
+    asked = wanted_relations(engine)
+    wanted = asked if arguments.save is None else None
     sources = locate(needed_inputs(engine, wanted), arguments.fact_dir)
     check_outputs(outputs, as_json=arguments.json)
+    if arguments.save is not None:
+        check_target(arguments.save, replace=arguments.replace)
     clock.lap("parse")
     skipped = load(engine, sources, arguments, line)
     clock.lap("load")
     engine.materialise(wanted=wanted, watch=line.evaluating if line.on else None)
     clock.lap("evaluate")
-    write_outputs(engine, outputs, line)
-    sizes = {name: len(engine[name]) for name in wanted or engine.relations}
+    if arguments.save is not None:
+        _save(engine, arguments, line)
+        clock.lap("save")
+    try:
+        write_outputs(engine, outputs, line)
+    except GpuEngineError as error:
+        if arguments.save is not None:
+            error.add_note(f"note: {arguments.save} is saved")
+        raise
+    sizes = {name: len(engine[name]) for name in asked or engine.relations}
     if not arguments.json:
-        _print_sizes(engine, sizes, everything=wanted is None)
+        _print_sizes(engine, sizes, everything=asked is None)
     clock.lap("write")
     line.clear()
     report = Report.of(arguments.program, engine, sizes, skipped, clock)
@@ -54,6 +68,19 @@ def _run(arguments: argparse.Namespace, clock: Clock, line: LiveLine) -> int:
     elif line.on:
         print_summary(report)
     return 0
+
+
+def _save(engine: Engine, arguments: argparse.Namespace, line: LiveLine) -> None:
+    before = generation(arguments.save)
+
+    def outcome() -> str:
+        is_saved = generation(arguments.save) != before
+        what = f"but {arguments.save} is saved" if is_saved else f"nor was {arguments.save}"
+        return f"no output file was changed, {what}"
+
+    say_when_interrupted(outcome)
+    line.show(f"saving {arguments.save}")
+    engine.save(arguments.save, replace=arguments.replace)
 
 
 def wanted_relations(engine: Engine) -> list[str] | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuengine.cli.arguments_kb import is_knowledge_base
 from gpuengine.cli.live import LiveLine, count, size
 from gpuengine.errors import GpuEngineError, SchemeError
 from gpuengine.io import find_facts
@@ -58,6 +59,11 @@ def _schemes(given: Iterable[tuple[str, str]]) -> dict[str, str]:
 def check_program(path: Path) -> None:
     """Raise if the program is no file, with the name that was probably meant."""
     if path.is_dir():
+        if is_knowledge_base(path):
+            raise GpuEngineError(
+                f"{path} is a knowledge base, not a program\n"
+                "  hint: query, update, show and compact take knowledge bases"
+            )
         programs = sorted(p.name for p in path.glob("*.dl"))
         hint = f"\n  hint: it has {', '.join(programs[:5])}" if programs else ""
         raise GpuEngineError(f"{path} is a directory, not a program{hint}")
@@ -102,7 +108,7 @@ def load(
     rows = 0
     for number, source in enumerate(sources, 1):
         relation = source.directive.relation
-        what = f"{relation} from {_described(source.path)}"
+        what = f"{relation} from {described(source.path)}"
         line.show(f"loading {number}/{len(sources)}  {what}  {count(rows)} rows so far")
         rows += engine.load(
             relation, source.path, params=source.directive.params, on_error=arguments.on_error
@@ -110,20 +116,22 @@ def load(
         skipped = engine.skipped.get(relation)
         if skipped is not None and skipped.rows > lost.get(relation, 0):
             if not arguments.no_warn:
-                _warn(line, source, skipped.rows - lost.get(relation, 0), skipped.first_errors)
+                warn_skipped(line, source.path, skipped.rows - lost.get(relation, 0), skipped.first_errors)
             lost[relation] = skipped.rows
     return lost
 
 
-def _warn(line: LiveLine, source: Source, rows: int, messages: list[str]) -> None:
+def warn_skipped(line: LiveLine, path: Path, rows: int, messages: list[str]) -> None:
+    """Say how many bad rows of a file were left out, and describe the first ones."""
     line.clear()
     plural = "s" if rows != 1 else ""
-    print(f"warning: {source.path}: skipped {rows} bad row{plural}", file=sys.stderr)
+    print(f"warning: {path}: skipped {rows} bad row{plural}", file=sys.stderr)
     for message in messages:
         print(f"  {message}", file=sys.stderr)
 
 
-def _described(path: Path) -> str:
+def described(path: Path) -> str:
+    """A file and its size."""
     try:
         return f"{path} ({size(path.stat().st_size)})" if path.is_file() else str(path)
     except OSError:
