@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 
 import numpy as np
 
 from gpuengine.schemes.contract import BATCH, Columns, Domain, Scheme
-from gpuengine.schemes.pairs import BACKWARD, FORWARD, PairScheme, Reading
+from gpuengine.schemes.pairs import BACKWARD, FORWARD, Gone, PairScheme, Reading
 from gpuengine.schemes.table import Table
 
 
@@ -43,17 +44,22 @@ class ReadOnly(Scheme):
 class Changed(ReadOnly):
     """Reads `state`, of which the facts in `change` are NEW and the others OLD.
 
-    `change` is settled, and a part of `state`. Without `with_change`, ALL is only what is OLD.
+    The change is a settled table, a part of `state`, and found out when it is first asked for. Without
+    `with_change`, ALL is only what is OLD.
     """
 
     kind = "changed"
 
-    def __init__(self, state: Scheme, change: Table, *, with_change: bool = True) -> None:
+    def __init__(self, state: Scheme, change: Callable[[], Table], *, with_change: bool = True) -> None:
         self.state = state
-        self.change = change
+        self._find_change = change
         self.with_change = with_change
         self.name = state.name
         self.arity = state.arity
+
+    @cached_property
+    def change(self) -> Table:
+        return self._find_change()
 
     @property
     def bounds(self) -> list[tuple[int, int]]:  # type: ignore[override]
@@ -150,6 +156,9 @@ class PairSnapshot(ReadOnly, PairScheme):
 
     def _reading(self, column: int, domain: Domain) -> Reading:
         return self._readings[column]
+
+    def news(self) -> Gone:
+        raise AssertionError(f"{self.name} is only read")
 
     @property
     def edges(self) -> list[np.ndarray]:

@@ -171,10 +171,13 @@ class Closure(PairScheme):
     def remove(self) -> None:
         self._changes += 1
         if self._deleting:
-            way = self._forward
-            self._deleted.append(Gone(way.change, way.positions, self._ids_at(FORWARD, way.node_at)))
+            self._deleted.append(self.news())
         self._deleting = False
         self.settle()
+
+    def news(self) -> Gone:
+        way = self._forward
+        return Gone(way.change, way.positions, self._ids_at(FORWARD, way.node_at))
 
     def _empty_way(self) -> Reachability:
         return Reachability(stop=self.stop, threads=self.threads, limit=self.limit)

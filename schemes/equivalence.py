@@ -143,10 +143,13 @@ class Equivalence(PairScheme):
     def remove(self) -> None:
         self._changes += 1
         if self._deleting:
-            gone = self._reading(FORWARD, Domain.NEW)
-            self._deleted.append(Gone(gone, gone.positions, gone.ids_at))
+            self._deleted.append(self.news())
         self._deleting = False
         self.settle()
+
+    def news(self) -> Gone:
+        new = self._reading(FORWARD, Domain.NEW)
+        return Gone(new, new.positions, new.ids_at)
 
     def _reading(self, column: int, domain: Domain) -> Reading:
         if self._classes is None:

@@ -74,7 +74,7 @@ class HasReached(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Pairs that were deleted at one time, with what positions meant then."""
+    """Pairs that went, or came, at one time, with what positions meant then."""
 
     change: HasReached
     positions: np.ndarray
@@ -83,6 +83,11 @@ class Gone:
     @property
     def reading(self) -> Reading:
         return Reading(self.change.reached, self.positions, self.ids_at)
+
+    def scan(self, nodes: Nodes, room: int = BATCH) -> Iterator[list[np.ndarray]]:
+        """The pairs, as columns of ids."""
+        for sources, values in self.reading.all_partners(room):
+            yield [nodes.ids[sources], values]
 
 
 class PairScheme(Scheme):
@@ -173,6 +178,10 @@ class PairScheme(Scheme):
             self._scheduled.append((sources, targets))
             self.widen([(int(ids.min()), int(ids.max()) + 1) for ids in (sources, targets)])
         return taken
+
+    @abstractmethod
+    def news(self) -> Gone:
+        """What is NEW now, to be listed at any time later."""
 
     def keep_edges(self, columns: Columns) -> None:
         """Keep all of the given facts as edges from now on, and whatever else comes."""

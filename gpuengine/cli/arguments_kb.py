@@ -43,11 +43,18 @@ def add_save(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replace", action="store_true", help="with --save: replace the knowledge base that is there"
     )
+    parser.add_argument(
+        "--counting",
+        action="store_true",
+        help="with --save: updates keep derivation counters, which take memory and save overdeleting",
+    )
 
 
 def check_run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     if arguments.replace and arguments.save is None:
         parser.error("--replace goes with --save KB only")
+    if arguments.counting and arguments.save is None:
+        parser.error("--counting goes with --save KB only")
 
 
 def check_query(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:

@@ -42,6 +42,7 @@ def open_engine(arguments: argparse.Namespace) -> Engine:
         device_memory=getattr(arguments, "device_memory", None),
         schemes=_schemes(arguments.scheme),
         modules=not getattr(arguments, "no_modules", False),
+        counting=getattr(arguments, "counting", False),
         include_dirs=arguments.include_dir,
         macros={name: value for group in arguments.macro for name, value in group.items()},
     )

@@ -24,7 +24,7 @@ from gpuengine.terms.dictionary import Dictionary
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Net = tuple[Table, Table]
+Listed = tuple[Table, Table]
 """Facts that went and facts that came; no fact is in both."""
 
 
@@ -73,7 +73,7 @@ class Change(Mapping[str, RelationChange]):
     def __init__(
         self,
         attributes: Mapping[str, Sequence[Attribute]],
-        nets: Mapping[str, Callable[[], Net]],
+        nets: Mapping[str, Callable[[], Listed]],
         dictionary: Dictionary,
         budget: Budget,
     ) -> None:
@@ -115,11 +115,11 @@ class Change(Mapping[str, RelationChange]):
         return f"<change: {', '.join(repr(self[name])[1:-1] for name in self) or 'nothing'}>"
 
 
-def _refuse(error: MemoryBudgetError) -> Net:
+def _refuse(error: MemoryBudgetError) -> Listed:
     raise error
 
 
-def permuted(net: Net, name: str, permutation: tuple[int, ...]) -> Net:
+def permuted(net: Listed, name: str, permutation: tuple[int, ...]) -> Listed:
     """The change of an alias."""
     deleted, inserted = (_permuted(facts, name, permutation) for facts in net)
     return deleted, inserted
@@ -133,7 +133,7 @@ def _permuted(facts: Table, name: str, permutation: tuple[int, ...]) -> Table:
     return result
 
 
-def composed(first: Net, second: Net) -> Net:
+def composed(first: Listed, second: Listed) -> Listed:
     """What two changes, one after the other, come to."""
     (lost, gained), (lost_later, gained_later) = first, second
     return (
@@ -142,7 +142,7 @@ def composed(first: Net, second: Net) -> Net:
     )
 
 
-def difference(before: Scheme, after: Scheme, budget: Budget) -> Net:
+def difference(before: Scheme, after: Scheme, budget: Budget) -> Listed:
     """What one state of a relation has and another does not, and the other way round.
 
     What closures and equivalences do not have in common follows from their edges, and of unions from their
@@ -157,7 +157,7 @@ def difference(before: Scheme, after: Scheme, budget: Budget) -> Net:
     return _only_in(before, after, budget), _only_in(after, before, budget)
 
 
-def _difference_by_edges(before: PairScheme, after: PairScheme, budget: Budget) -> Net:
+def _difference_by_edges(before: PairScheme, after: PairScheme, budget: Budget) -> Listed:
     """What goes when a scheme like `before` loses the edges that `after` lacks, and comes with the others."""
     scheme = type(before)(before.name)
     scheme.widen(before.bounds)
@@ -174,7 +174,7 @@ def _difference_by_edges(before: PairScheme, after: PairScheme, budget: Budget) 
     return composed((gone, nothing), (nothing, _listed(scheme, Domain.NEW, budget)))
 
 
-def _difference_by_parts(before: Union, after: Union, budget: Budget) -> Net:
+def _difference_by_parts(before: Union, after: Union, budget: Budget) -> Listed:
     """What a part has lost and the union no longer has, and what a part has gained and it did not have."""
     same = [part.permutation for part in before.parts] == [part.permutation for part in after.parts]
     kinds = [type(part.scheme) for part in before.parts] == [type(part.scheme) for part in after.parts]

@@ -12,10 +12,11 @@ from gpuengine.kernels.cpu.position_sets import Stopped
 from gpuengine.kernels.position_sets import PoolFull
 from gpuengine.language.program import Rule
 from gpuengine.maintenance import names
+from gpuengine.maintenance.nets import ListedNet, table_of
 from gpuengine.maintenance.stated import Facts, StatedFacts
 from gpuengine.maintenance.stratum import StratumChange, StratumMaintenance
 from gpuengine.maintenance.stratum_rules import stratum_rules
-from gpuengine.maintenance.transition import Changes, Transition, View, table_of
+from gpuengine.maintenance.transition import Changes, Transition, View
 from gpuengine.planning.plan import Plan
 from gpuengine.planning.strata import body_relations
 from gpuengine.schemes.table import Table
@@ -28,6 +29,11 @@ class FactsChange:
 
     deleted: Mapping[str, Facts]
     inserted: Mapping[str, Facts]
+
+    @property
+    def count(self) -> int:
+        """How many facts that are."""
+        return sum(count for _, count in (*self.deleted.values(), *self.inserted.values()))
 
 
 class Maintainer:
@@ -154,8 +160,7 @@ class Maintainer:
             changes.add(
                 Transition(
                     table,
-                    table_of(name, table.arity, *deleted),
-                    table_of(name, table.arity, *inserted),
+                    ListedNet(table_of(name, table.arity, *deleted), table_of(name, table.arity, *inserted)),
                     at_end=True,
                 )
             )

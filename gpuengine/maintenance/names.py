@@ -38,8 +38,3 @@ def projected(relation: str, change: str, columns: Sequence[int]) -> str:
 def affected(number: str, arity: int) -> str:
     """The groups of an aggregate that a change touches; other rules may have others of the same number."""
     return f"@affected.{number}:{arity}"
-
-
-def come(relation: str) -> str:
-    """What came into a closure or an equivalence."""
-    return f"@{relation}.come"

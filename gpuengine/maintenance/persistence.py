@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuengine.evaluation.database import Database
 from gpuengine.evaluation.progress import Progress, SchemeChoice
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.maintenance import names
-from gpuengine.maintenance.change import Net, composed
+from gpuengine.maintenance.change import Listed, composed
+from gpuengine.maintenance.nets import Net
 from gpuengine.maintenance.stated import Facts
 from gpuengine.maintenance.store import Commit, Snapshot, Store, StoredTable, TableChange
 from gpuengine.maintenance.transition import Changes
@@ -162,12 +164,13 @@ class Durable:
             for name, table in tables.items()
             if name not in known
         }
-        nets = {DERIVED + name: net for name, net in table_nets(done).items()}
         for name, gone, come in stated:
             if STATED + name in known and (gone[1] or come[1]):
                 changes[STATED + name] = TableChange(gone[0], gone[1], come[0], come[1])
-        for name, (deleted, inserted) in nets.items():
+        for relation, net in table_nets(done).items():
+            name = DERIVED + relation
             if name in tables and name in known:
+                deleted, inserted = net()
                 changes[name] = TableChange(
                     deleted.columns(), len(deleted), inserted.columns(), len(inserted)
                 )
@@ -188,11 +191,18 @@ class Durable:
         self._terms = term_counts(self._engine.dictionary)
 
 
-def table_nets(done: Sequence[Changes]) -> dict[str, Net]:
-    """By relation or hidden table what one or two changes come to."""
-    found: dict[str, Net] = {}
+def table_nets(done: Sequence[Changes]) -> dict[str, Callable[[], Listed]]:
+    """By relation or hidden table what one or two changes come to, listed when it is asked for."""
+    found: dict[str, Callable[[], Listed]] = {}
     for changes in done:
-        single = {name: (one.deleted, one.inserted) for name, one in changes.transitions.items()}
-        for name, net in {**single, **changes.unions}.items():
-            found[name] = composed(found[name], net) if name in found else net
+        for name, net in changes.nets().items():
+            found[name] = partial(_composed, found[name], net) if name in found else partial(_listed, net)
     return found
+
+
+def _listed(net: Net) -> Listed:
+    return net.deleted, net.inserted
+
+
+def _composed(first: Callable[[], Listed], second: Net) -> Listed:
+    return composed(first(), _listed(second))

@@ -27,6 +27,9 @@ from gpuengine.maintenance.stratum_tables import SlowerThanAnew, StratumTables
 from gpuengine.maintenance.transition import Changes, View
 from gpuengine.planning.strata import body_relations
 
+_SECONDS_A_FACT = 1e-6
+"""About what it takes to overdelete a fact, and to look for it again."""
+
 
 @dataclass
 class StratumChange:
@@ -99,7 +102,7 @@ class StratumMaintenance:
             name for rule in own.removed_rules for name in body_relations(rule.body)
         )
         reads -= self.rules.members
-        if not own and not any(changes.deleted(name) or changes.inserted(name) for name in reads):
+        if not own and not any(changes.net(name) for name in reads):
             return
         self.is_running = True
         self.tables.flow_bounds()
@@ -122,10 +125,10 @@ class StratumMaintenance:
         if (
             own.deleted
             or own.removed_rules
-            or any(changes.shows_new(name, View.BEFORE) for name in self.deltas.reads)
+            or any(changes.may_show_new(name, View.BEFORE) for name in self.deltas.reads)
         ):
             return True
-        return any(changes.inserted(name) for name in self.deltas.reads_against)
+        return any(changes.may_show_new(name, View.AFTER) for name in self.deltas.reads_against)
 
     def undo(self) -> None:
         """After a failure in `run`: bring back what was there before it."""
@@ -166,6 +169,7 @@ class StratumMaintenance:
                     goes &= ~self.stated.contains(self._relation_of[name], columns, count)
                 columns, count = [column[goes] for column in columns], int(np.count_nonzero(goes))
             if count:
+                self._check_time(_SECONDS_A_FACT * count)
                 self.tables.delete(name, columns, count)
                 any_new = True
         self.tables.delete_edges()
@@ -195,7 +199,7 @@ class StratumMaintenance:
         """Run the rules that start from what changed below: atoms, negated atoms, aggregates."""
         view = View.BEFORE if direction is Direction.GOING else View.AFTER
         for rule in self.deltas.lower[direction]:
-            if changes.shows_new(rule.trigger, view):
+            if changes.may_show_new(rule.trigger, view):
                 self.derivations.run(rule, direction)
         driven = [rule for rule, _ in self.deltas.negated[direction]]
         driven += [rules[direction] for _, rules in self.deltas.groups]
@@ -222,12 +226,12 @@ class StratumMaintenance:
         for group in touched:
             if not group.rules:
                 self.tables.table(group.name).insert([], 1)
-        for view, changed in ((View.AFTER, changes.inserted), (View.BEFORE, changes.deleted)):
+        for view in (View.AFTER, View.BEFORE):
             if not any(group.rules for group in touched):
                 break
             changes.show(self.deltas.reads, view)
             for rule in (rule for group in touched for rule in group.rules):
-                if changed(rule.trigger):
+                if changes.may_show_new(rule.trigger, view):
                     self.derivations.runner.run(rule.variant)
         for group in touched:
             self.tables.table(group.name).renew()
@@ -238,9 +242,13 @@ class StratumMaintenance:
         progress.round_in_stratum += 1
         if self.context.stop[0]:
             raise Interrupted("stopped")
-        if time.perf_counter() > self.context.deadline:
+        self._check_time()
+
+    def _check_time(self, seconds: float = 0.0) -> None:
+        """Give up if the time is over, or will be before something is done that takes so long."""
+        if time.perf_counter() + seconds > self.context.deadline:
             raise SlowerThanAnew
 
 
 def _any_changed(changes: Changes, relations: Iterable[str]) -> bool:
-    return any(changes.deleted(name) or changes.inserted(name) for name in relations)
+    return any(changes.net(name) for name in relations)

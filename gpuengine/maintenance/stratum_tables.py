@@ -8,13 +8,14 @@ from gpuengine.evaluation.bounds import flow_bounds
 from gpuengine.evaluation.context import Context
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.maintenance import names
+from gpuengine.maintenance.nets import PairNet, net_of
 from gpuengine.maintenance.passing import facts_over
 from gpuengine.maintenance.stratum_deltas import StratumDeltas
 from gpuengine.maintenance.stratum_rules import StratumRules
-from gpuengine.maintenance.transition import Changes, Transition, table_of
+from gpuengine.maintenance.transition import Changes, Transition
 from gpuengine.schemes.changed import Changed, PairSnapshot
 from gpuengine.schemes.contract import Domain, Scheme
-from gpuengine.schemes.pairs import PairScheme
+from gpuengine.schemes.pairs import Gone, PairScheme
 from gpuengine.schemes.table import Table
 from gpuengine.schemes.union import Part, Union
 
@@ -45,6 +46,8 @@ class StratumTables:
         self._marks: dict[str, int] = {}
         self._before: dict[str, PairSnapshot] = {}
         self._stood_for: dict[str, Scheme] = {}
+        self._gone: dict[str, list[Gone]] = {relation: [] for relation in rules.fed}
+        self._come: dict[str, list[Gone]] = {relation: [] for relation in rules.fed}
 
     def make_missing(self) -> list[str]:
         """Make the tables that maintenance needs; which of those that rules derive into are new and empty."""
@@ -57,9 +60,6 @@ class StratumTables:
         for name, arity in arities.items():
             for hidden in (names.going(name), names.gone(name)):
                 tables.setdefault(hidden, Table(hidden, arity, CPU))
-        for relation in self.rules.fed:
-            for hidden in (names.gone(relation), names.come(relation)):
-                tables.setdefault(hidden, Table(hidden, tables[relation].arity, CPU))
         for name, arity in self.deltas.drivers.items():
             tables.setdefault(name, Table(name, arity, CPU))
         for name in self.rules.tables:
@@ -117,7 +117,7 @@ class StratumTables:
             edges = [column[start:end].copy() for column in external.columns()]
             passing = self._passing(scheme, edges) if relation in self.deltas.reads_itself else None
             scheme.delete(edges, end - start)
-            self._list_new(scheme, names.gone(relation))
+            self._gone[relation].append(scheme.news())
             if passing is not None:
                 self._stood_for[relation] = scheme
                 self.database.tables[relation] = passing
@@ -128,7 +128,7 @@ class StratumTables:
         facts = facts_over(before, edges, _MOST_PASSING)
         if facts is None:
             raise SlowerThanAnew
-        return Changed(before, facts)
+        return Changed(before, lambda: facts)
 
     def stand_back(self) -> None:
         self.database.tables.update(self._stood_for)
@@ -165,7 +165,7 @@ class StratumTables:
             if start < end:
                 scheme.insert([column[start:end].copy() for column in external.columns()], end - start)
                 scheme.advance()
-                self._list_new(scheme, names.come(relation))
+                self._come[relation].append(scheme.news())
             elif scheme.count(Domain.NEW):
                 scheme.settle()
         return any_new
@@ -183,13 +183,13 @@ class StratumTables:
             table, gone = self.table(name), self.table(names.gone(name))
             tail = [column[self._marks[name] :] for column in table.columns()]
             came = len(table) - self._marks[name]
-            net = _net(table, gone, tail, came)
-            changes.add(Transition(table, *net, at_end=len(net[1]) == came))
+            net = net_of(table, gone, tail, came)
+            changes.add(Transition(table, net, at_end=len(net.inserted) == came))
         for relation in self.rules.fed:
-            scheme, gone = self.pairs(relation), self.table(names.gone(relation))
-            come = self.table(names.come(relation))
-            net = _net(scheme, gone, come.columns(), len(come))
-            changes.add(Transition(scheme, *net, self._before.get(relation)))
+            if relation in self._before:
+                scheme, before = self.pairs(relation), self._before[relation]
+                pairs = PairNet(before, scheme, self._gone[relation], self._come[relation], self.budget)
+                changes.add(Transition(scheme, pairs, before))
         for relation, parts in self.rules.parts.items():
             union = self.database.tables[relation]
             assert isinstance(union, Union)
@@ -204,8 +204,7 @@ class StratumTables:
             self.clear(names.going(name))
             self.clear(names.gone(name))
         for relation in self.rules.fed:
-            self.clear(names.gone(relation))
-            self.clear(names.come(relation))
+            self._gone[relation], self._come[relation] = [], []
 
     def undo(self) -> None:
         """After a failure in `run`: bring back what was there before it."""
@@ -232,12 +231,6 @@ class StratumTables:
             if relation in changes.transitions or entry in changes.transitions:
                 self.pairs(relation).rebuild(self.table(entry).columns())
 
-    def _list_new(self, scheme: PairScheme, name: str) -> None:
-        """Put what is NEW in a table."""
-        self.budget.check_answers(scheme.count(Domain.NEW), scheme.arity)
-        for batch in scheme.scan(Domain.NEW):
-            self.table(name).insert(batch, len(batch[0]))
-
     def has_new(self, relation: str) -> bool:
         scheme = self.database.tables[relation]
         return isinstance(scheme, Union) or scheme.count(Domain.NEW) > 0
@@ -257,15 +250,3 @@ class StratumTables:
         scheme = self.database.tables[name]
         assert isinstance(scheme, PairScheme)
         return scheme
-
-
-def _net(scheme: Scheme, gone: Table, came: list[np.ndarray], count: int) -> tuple[Table, Table]:
-    """What went and did not come back, and what came and had not been there."""
-    name, arity = scheme.name, scheme.arity
-    columns = gone.columns()
-    lost = ~scheme.contains(columns, len(gone)) if len(gone) else np.zeros(0, np.bool_)
-    fresh = ~gone.contains(came, count) if count and len(gone) else np.ones(count, np.bool_)
-    return (
-        table_of(name, arity, [column[lost] for column in columns], int(np.count_nonzero(lost))),
-        table_of(name, arity, [column[fresh] for column in came], int(np.count_nonzero(fresh))),
-    )

@@ -8,6 +8,7 @@ from enum import Enum
 import numpy as np
 
 from gpuengine.kernels.cpu.backend import CPU
+from gpuengine.maintenance.nets import FoundNet, Net, table_of
 from gpuengine.schemes.changed import Changed
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
@@ -39,15 +40,13 @@ class Transition:
     def __init__(
         self,
         scheme: Scheme,
-        deleted: Table,
-        inserted: Table,
+        net: Net,
         before: Scheme | None = None,
         *,
         at_end: bool = False,
     ) -> None:
         self.scheme = scheme
-        self.deleted = deleted
-        self.inserted = inserted
+        self.net = net
         self.before = before
         self.view = View.NOW
         self._at_end = at_end
@@ -56,8 +55,13 @@ class Transition:
     def name(self) -> str:
         return self.scheme.name
 
-    def __bool__(self) -> bool:
-        return bool(len(self.deleted) or len(self.inserted))
+    @property
+    def deleted(self) -> Table:
+        return self.net.deleted
+
+    @property
+    def inserted(self) -> Table:
+        return self.net.inserted
 
     def show(self, view: View) -> Scheme:
         """Show the relation in another way; what stands for it then."""
@@ -77,9 +81,9 @@ class Transition:
         if isinstance(self.scheme, Table) or view is View.NOW:
             return self.scheme
         if view is View.AFTER:
-            return Changed(self.scheme, self.inserted)
+            return Changed(self.scheme, lambda: self.net.inserted)
         assert self.before is not None
-        return Changed(self.before, self.deleted, with_change=view is View.BEFORE)
+        return Changed(self.before, lambda: self.net.deleted, with_change=view is View.BEFORE)
 
     def _turn(self, table: Table, view: View) -> None:
         """Change the table step by step; `view` always says what it is, so that a failure can be undone."""
@@ -120,25 +124,17 @@ def _append(table: Table, facts: Table) -> None:
         raise
 
 
-def table_of(name: str, arity: int, columns: Columns, count: int) -> Table:
-    """A settled table of distinct facts on the host."""
-    table = Table(name, arity, CPU)
-    table.insert(columns, count)
-    table.settle()
-    return table
-
-
 class Changes:
     """The transitions of one update so far, and what stands for each relation in the database meanwhile."""
 
     def __init__(self, tables: MutableMapping[str, Scheme]) -> None:
         self.tables = tables
         self.transitions: dict[str, Transition] = {}
-        self.unions: dict[str, tuple[Table, Table]] = {}
+        self.unions: dict[str, Net] = {}
         self.parts: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {}
 
     def add(self, transition: Transition) -> None:
-        if transition:
+        if transition.net:
             self.transitions[transition.name] = transition
 
     def forget(self, relations: Iterable[str]) -> None:
@@ -149,24 +145,32 @@ class Changes:
             self.parts.pop(name, None)
 
     def add_union(self, union: Union, parts: tuple[tuple[str, tuple[int, ...]], ...]) -> None:
-        """A union changes with its parts and its own table: find out what that comes to."""
-        name = union.name
-        self.parts[name] = parts
+        """A union changes with its parts and its own table; what that comes to is found out when asked."""
+        self.parts[union.name] = parts
         changed = [(Part(self.tables[part], permutation), part) for part, permutation in parts]
         changed.append((Part(union.own, tuple(range(union.arity))), union.own.name))
-        deleted, inserted = (Table(name, union.arity, CPU) for _ in range(2))
-        for part, relation in changed:
+        nets = [net for _, name in changed if (net := self.net(name)) is not None]
+        if nets:
+            self.unions[union.name] = FoundNet(
+                lambda: self._find_union(union, changed),
+                may_lose=any(net.may_lose for net in nets),
+                may_gain=any(net.may_gain for net in nets),
+            )
+
+    def _find_union(self, union: Union, parts: list[tuple[Part, str]]) -> tuple[Table, Table]:
+        """What parts have lost that the union no longer has, and what they gained that it had not."""
+        deleted, inserted = (Table(union.name, union.arity, CPU) for _ in range(2))
+        for part, relation in parts:
             for facts, found in ((self.deleted(relation), deleted), (self.inserted(relation), inserted)):
                 if facts is not None:
                     found.insert(part.outward(facts.columns()), len(facts))
         lost = ~union.contains(deleted.columns(), len(deleted)) if len(deleted) else np.zeros(0, np.bool_)
-        fresh = ~self._had(changed, inserted)
+        fresh = ~self._had(parts, inserted)
         deleted, inserted = (
-            table_of(name, union.arity, [column[kept] for column in facts.columns()], int(kept.sum()))
+            table_of(union.name, union.arity, [column[kept] for column in facts.columns()], int(kept.sum()))
             for facts, kept in ((deleted, lost), (inserted, fresh))
         )
-        if len(deleted) or len(inserted):
-            self.unions[name] = deleted, inserted
+        return deleted, inserted
 
     def _had(self, parts: list[tuple[Part, str]], facts: Table) -> np.ndarray:
         """Which facts one of a union's parts had before the change: a mask."""
@@ -184,35 +188,38 @@ class Changes:
             had |= here
         return had
 
+    def find_unions(self) -> None:
+        """Find out what unions have lost and gained, before their parts change again."""
+        for net in self.unions.values():
+            net.deleted  # noqa: B018
+
+    def net(self, relation: str) -> Net | None:
+        """The change of a relation, if there may be one."""
+        if relation in self.unions:
+            return self.unions[relation]
+        return self.transitions[relation].net if relation in self.transitions else None
+
+    def nets(self) -> dict[str, Net]:
+        """The change of every relation and hidden table that may have one."""
+        return {name: one.net for name, one in self.transitions.items()} | self.unions
+
     def deleted(self, relation: str) -> Table | None:
-        """What went from a relation; None if nothing did."""
-        return self._either(relation, 0)
+        """What went from a relation, listed; None if nothing did."""
+        net = self.net(relation)
+        return net.deleted if net is not None and net.may_lose and len(net.deleted) else None
 
     def inserted(self, relation: str) -> Table | None:
-        """What came into a relation; None if nothing did."""
-        return self._either(relation, 1)
+        """What came into a relation, listed; None if nothing did."""
+        net = self.net(relation)
+        return net.inserted if net is not None and net.may_gain and len(net.inserted) else None
 
-    def _either(self, relation: str, which: int) -> Table | None:
-        if relation in self.unions:
-            found = self.unions[relation][which]
-        elif relation in self.transitions:
-            transition = self.transitions[relation]
-            found = (transition.deleted, transition.inserted)[which]
-        else:
-            return None
-        return found if len(found) else None
-
-    def shows_new(self, relation: str, view: View) -> bool:
-        """Is something NEW in a relation when it is shown as BEFORE or AFTER?
+    def may_show_new(self, relation: str, view: View) -> bool:
+        """May something be NEW in a relation when it is shown as BEFORE or AFTER? Lists nothing.
 
         In a union that is also what only moves from one part to another.
         """
-        if relation in self.parts:
-            union = self.tables[relation]
-            assert isinstance(union, Union)
-            parts = [part for part, _ in self.parts[relation]] + [_own_of(union)]
-            return any(self.shows_new(part, view) for part in parts)
-        return (self.deleted if view is View.BEFORE else self.inserted)(relation) is not None
+        net = self.net(relation)
+        return net is not None and (net.may_lose if view is View.BEFORE else net.may_gain)
 
     def show(self, relations: frozenset[str], view: View) -> None:
         """Show the given relations, and those that they copy, in another way."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import weakref
 from collections.abc import Callable, Iterable
@@ -19,13 +20,14 @@ from gpuengine.evaluation.progress import Progress
 from gpuengine.evaluation.workers import Workers
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Program, Rule
-from gpuengine.maintenance.change import Change, Net, RelationChange, difference, permuted
+from gpuengine.maintenance.change import Change, Listed, RelationChange, difference, permuted
 from gpuengine.maintenance.maintainer import FactsChange, Maintainer
+from gpuengine.maintenance.nets import table_of
 from gpuengine.maintenance.persistence import Durable, snapshot_of, table_nets
 from gpuengine.maintenance.stated import StatedFacts
 from gpuengine.maintenance.stratum_tables import SlowerThanAnew
 from gpuengine.maintenance.transaction import Update
-from gpuengine.maintenance.transition import Changes, table_of
+from gpuengine.maintenance.transition import Changes
 from gpuengine.planning.plan import Plan, Stratum
 from gpuengine.planning.prepared import Prepared
 from gpuengine.planning.shapes import Shape
@@ -36,7 +38,7 @@ from gpuengine.schemes.table import Table
 if TYPE_CHECKING:
     from gpuengine.engine import Engine
 
-Nets = dict[str, Callable[[], Net]]
+Nets = dict[str, Callable[[], Listed]]
 Subscriber = Callable[[RelationChange], None]
 _ANEW_SHARE = 8
 """If one in so many stated facts changes, everything is computed anew."""
@@ -57,6 +59,8 @@ class Updater:
         self._engine = engine
         self.durable: Durable | None = None
         self._stop = np.zeros(1, np.int64)
+        self._given_up: float = math.inf
+        """How many facts changed in an update that was given up; such ones are computed anew for a while."""
         self._maintainer: Maintainer | None = None
         self._subscribers: dict[str, list[Subscriber]] = {}
         self._last: weakref.ref[Change] | None = None
@@ -118,9 +122,11 @@ class Updater:
             or not _same_schemes(engine.prepared, prepared, engine.database)
         ):
             return False
-        changed = sum(count for _, count in (*facts.deleted.values(), *facts.inserted.values()))
         stated = sum(len(table) for table in engine.loaded.values())
-        return changed * _ANEW_SHARE <= stated or changed < 1000
+        if facts.count * 2 > self._given_up:
+            self._given_up += facts.count / _ANEW_SHARE  # so that it is tried again one day
+            return False
+        return facts.count * _ANEW_SHARE <= stated or facts.count < 1000
 
     def _maintained(self, prepared: Prepared, facts: FactsChange, watch: Watcher | None) -> Nets | None:
         """The net changes, or None if it is better to begin anew."""
@@ -128,7 +134,7 @@ class Updater:
         progress = Progress()
         self._stop[0] = 0
         done: list[tuple[Maintainer, Changes]] = []
-        nets: dict[str, Net] = {}
+        nets: Nets = {}
         last = self._last() if self._last is not None else None
         if last is not None:
             last.find_all()
@@ -159,6 +165,7 @@ class Updater:
                 self._maintainer.forget_others()
                 self.forget()
             if isinstance(error, SlowerThanAnew):
+                self._given_up = facts.count
                 return None
             raise
         self._maintainer = done[-1][0]
@@ -167,7 +174,7 @@ class Updater:
         engine.adopt(prepared)
         if too_late:
             raise KeyboardInterrupt("the update was done before it could be interrupted")
-        return {name: partial(_given, net) for name, net in nets.items() if name in engine.relations}
+        return {name: net for name, net in nets.items() if name in engine.relations}
 
     def _change_rules(
         self,
@@ -190,6 +197,7 @@ class Updater:
             maintainer = self._maintainer_after(old, prepared.with_rules(kept, compact), loses=True)
             removed = _missing(old.rules, maintainer.rules)
             changes = maintainer.update(FactsChange({}, {}), removed=removed)
+            changes.find_unions()
             done.append((maintainer, changes))
         later = self._maintainer_after(maintainer, prepared)
         done.append((later, later.update(facts, added=_missing(later.rules, maintainer.rules))))
@@ -317,11 +325,11 @@ def _copy(table: Table) -> Table:
     return copy
 
 
-def _given(net: Net) -> Net:
+def _given(net: Listed) -> Listed:
     return net
 
 
-def _of_alias(net: Callable[[], Net], name: str, permutation: tuple[int, ...]) -> Net:
+def _of_alias(net: Callable[[], Listed], name: str, permutation: tuple[int, ...]) -> Listed:
     return permuted(net(), name, permutation)
 
 
