@@ -212,6 +212,18 @@ class Table(Scheme):
         self._deleted.append([column[start:end].copy() for column in self.columns()])
         drop_delta(self)
 
+    def keep(self, mask: np.ndarray) -> None:
+        """Keep the rows where the mask holds, in O(rows): better than `delete` if many go. They are OLD."""
+        self.move_to(CPU)
+        kept = [column[mask] for column in self.columns()]
+        self.rows.count = 0
+        self.rows.append(kept, int(np.count_nonzero(mask)))
+        self.settle()
+        self.note_removal()
+        self.removal = None
+        self.forget_set()
+        self.forget_indexes()
+
     def show_last(self, count: int) -> None:
         """Make the last rows the delta; since they came, one after the other, no others were deleted."""
         show_last(self, count)

@@ -176,7 +176,7 @@ WORKLOADS: tuple[Workload, ...] = (
         _SKOS_DECLS + _SKOS_LINEAR, modular="DBpedia-SKOS",
     ),
     Workload(
-        "LUBM-like", "LUBM, 5 universities, 98 rules of its ontology", LUBM, 5, 1,
+        "LUBM-like", "LUBM, 40 universities, 98 rules of its ontology", LUBM, 40, 1,
         rule=_MEMBER_RULE, modular="LUBM-LE",
     ),
     Workload(
@@ -188,12 +188,12 @@ WORKLOADS: tuple[Workload, ...] = (
         _BACKWARD, "", "path(x,z) :- edge(x,y), edge(z,y).", modes=_AND_TABLES, dynamic="RMAT1K",
     ),
     Workload(
-        "LUBM-RDFS", "LUBM, 1 university, as triples with the six RDFS rules", RDFS, 1, 1,
+        "LUBM-RDFS", "LUBM, 10 universities, as triples with the six RDFS rules", RDFS, 10, 1,
         _RDFS, "", f"T(x,{PART},z) :- T(x,{PART},y), T(y,{PART},z).",
         fixed=("ontology",), dynamic="RDFS",
     ),
     Workload(
-        "LUBM-OWL", "LUBM, 1 university, with OWL 2 RL rules: 98 rules of its ontology", LUBM, 1, 1,
+        "LUBM-OWL", "LUBM, 10 universities, with OWL 2 RL rules: 98 rules of its ontology", LUBM, 10, 1,
         rule=_MEMBER_RULE, dynamic="OWL2RL",
     ),
     Workload(

@@ -27,6 +27,7 @@ from gpuengine.maintenance.stratum_tables import SlowerThanAnew, StratumTables
 from gpuengine.maintenance.transition import Changes, View
 from gpuengine.planning.strata import body_relations
 
+_FEW = 10_000
 _SECONDS_A_FACT = 1e-6
 """About what it takes to overdelete a fact, and to look for it again."""
 
@@ -245,8 +246,11 @@ class StratumMaintenance:
         self._check_time()
 
     def _check_time(self, seconds: float = 0.0) -> None:
-        """Give up if the time is over, or will be before something is done that takes so long."""
-        if time.perf_counter() + seconds > self.context.deadline:
+        """Give up if the time is over, or will be before something is done that takes so long.
+
+        Not for a few facts: if these took long it was to make indexes, which will be there the next time.
+        """
+        if time.perf_counter() + seconds > self.context.deadline and self.tables.touched > _FEW:
             raise SlowerThanAnew
 
 

@@ -231,6 +231,12 @@ class StratumTables:
             if relation in changes.transitions or entry in changes.transitions:
                 self.pairs(relation).rebuild(self.table(entry).columns())
 
+    @property
+    def touched(self) -> int:
+        """How many facts the update has found to go or to come, so far."""
+        going = sum(len(self.table(names.going(name))) for name in self.rules.tables)
+        return going + sum(len(self.table(name)) - mark for name, mark in self._marks.items())
+
     def has_new(self, relation: str) -> bool:
         scheme = self.database.tables[relation]
         return isinstance(scheme, Union) or scheme.count(Domain.NEW) > 0

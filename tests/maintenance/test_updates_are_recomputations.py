@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from gpuengine.maintenance import updater
+from gpuengine.maintenance import stratum, updater
 from tests.maintenance.streams import (
     ANY_CASE,
     NUMBERS,
@@ -186,6 +186,7 @@ def test_maintaining_is_given_up(schemes: dict[str, str] | None, monkeypatch: py
     before = model.state()
     monkeypatch.setattr(updater, "_LEAST_PATIENCE", 0)
     monkeypatch.setattr(updater, "_PATIENCE", 0)
+    monkeypatch.setattr(stratum, "_FEW", -1)
     for call in (*delete("e", (3, 4)), *insert("e", (3, 3), (0, 8)), *delete("f", (0, 2), (5, 7))):
         with kb.update() as u:
             call.make(u)
