@@ -141,7 +141,7 @@ def update(spec: Spec) -> Iterator[Measured]:
     pool = Pool(tables, spec["fixed"])
     engine, step = computed("initial", spec, tables)
     yield step
-    for there, back in (("first: -1", "+1"), ("-100", "+100")):
+    for there, back in (("first: -1", "+1"), ("first: -100", "first: +100"), ("-100", "+100")):
         given = arrays(pool, pool.missing(there.removeprefix("first: ")))
         yield from there_and_back(engine, given, (there, back))
     batches = [arrays(pool, picked) for picked in pool.batches()]

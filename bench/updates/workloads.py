@@ -32,6 +32,8 @@ STEPS = (
     Step("initial", FULL),
     Step("first: -1", "-1"),
     Step("+1", FULL),
+    Step("first: -100", MEDIUM),
+    Step("first: +100", FULL),
     Step("-100", MEDIUM),
     Step("+100", FULL),
     Step("-1,000", SMALL, BATCHES),

@@ -91,6 +91,8 @@ class StatedFacts:
 
     def _only(self, relation: str, facts: list[Facts], *, stated: bool) -> Facts:
         columns, count = _joined(facts)
+        if relation not in self._of:
+            return columns, count
         kept = self.contains(relation, columns, count) == stated
         return [column[kept] for column in columns], int(np.count_nonzero(kept))
 
@@ -117,7 +119,7 @@ def _sift_out(table: Table, columns: list[np.ndarray], count: int) -> Facts:
     going = Table(table.name, table.arity, CPU)
     going.insert(columns, count)
     table.move_to(CPU)
-    goes = going.contains(table.columns(), len(table))
+    goes = np.asarray(going.keyset.contains(table.rows, 0, len(table)))
     gone = [column[goes] for column in table.columns()]
     table.keep(~goes)
     return gone, int(np.count_nonzero(goes))
