@@ -167,10 +167,12 @@ class Durable:
         for name, gone, come in stated:
             if STATED + name in known and (gone[1] or come[1]):
                 changes[STATED + name] = TableChange(gone[0], gone[1], come[0], come[1])
+        listed = []  # the columns of tables live as long as these do
         for relation, net in table_nets(done).items():
             name = DERIVED + relation
             if name in tables and name in known:
                 deleted, inserted = net()
+                listed += [deleted, inserted]
                 changes[name] = TableChange(
                     deleted.columns(), len(deleted), inserted.columns(), len(inserted)
                 )
