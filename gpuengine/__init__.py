@@ -21,14 +21,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpuengine.engine import Engine as Engine
     from gpuengine.errors import GpuEngineError as GpuEngineError
+    from gpuengine.errors import Interrupted as Interrupted
+    from gpuengine.errors import StoreError as StoreError
     from gpuengine.opening import open as open
 
 __version__ = "0.1.0"
-__all__ = ["Engine", "GpuEngineError", "__version__", "open"]
+__all__ = ["Engine", "GpuEngineError", "Interrupted", "StoreError", "__version__", "open"]
 
 _HOME = {
     "Engine": "gpuengine.engine",
     "GpuEngineError": "gpuengine.errors",
+    "Interrupted": "gpuengine.errors",
+    "StoreError": "gpuengine.errors",
     "open": "gpuengine.opening",
 }
 

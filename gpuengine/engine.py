@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from gpuengine.answering import answer
 from gpuengine.errors import GpuEngineError, Interrupted, StoreError
 from gpuengine.evaluation.accelerator import find_accelerator
@@ -232,20 +234,34 @@ class Engine:
         about ten times a second with the progress. Ctrl-C stops within a second, raises
         `Interrupted`, and leaves the earlier results in place.
         """
-        self.wanted = None if wanted is None else tuple(wanted)
+        names = None if wanted is None else tuple(self.declared(name).name for name in wanted)
         if self._updater.durable is not None:
-            self._updater.compute_anew(watch)
+            self._updater.compute_anew(names, watch)
             return self
-        database = self.evaluate(self.prepared, self.loaded, watch)
+        stop, progress = np.zeros(1, np.int64), Progress()
+        found: list[Database] = []
+        late = run_interruptibly(
+            lambda: found.append(self.evaluate(self.prepared, self.loaded, names, progress, stop)),
+            stop,
+            progress,
+            watch,
+        )
+        if late is not None:
+            raise Interrupted("interrupted; nothing was changed") from late
         self._updater.forget()
-        self.adopt(self.prepared, self.loaded, database)
+        self.adopt(self.prepared, self.loaded, found[0], names)
         return self
 
     def evaluate(
-        self, prepared: Prepared, loaded: Mapping[str, Table], watch: Watcher | None = None
+        self,
+        prepared: Prepared,
+        loaded: Mapping[str, Table],
+        wanted: tuple[str, ...] | None,
+        progress: Progress,
+        stop: np.ndarray,
     ) -> Database:
         """All that follows from the given facts; changes nothing of the engine but its `progress`."""
-        plan = prepared.plan(self.wanted)
+        plan = prepared.plan(wanted)
         derived = {name for stratum in plan.strata for name in stratum.relations}
         database = Database(prepared.program, self.dictionary)
         aliased = {alias.of for name, alias in prepared.aliases.items() if len(loaded[name])}
@@ -261,7 +277,6 @@ class Engine:
             table = database.tables[alias.of]
             table.insert([loaded[name].column(j) for j in alias.permutation], len(loaded[name]))
             database.tables[name] = _alias_view(name, alias, table)
-        progress = Progress()
         earlier = self.database.tables if self.database is not None else {}
         placement = Placement(
             self.accelerator,
@@ -277,9 +292,9 @@ class Engine:
             limits=_size_limits(prepared.program),
             placement=placement,
             modules=self.modules,
+            stop=stop,
         )
-        if run_interruptibly(fixpoint.run, fixpoint.stop, progress, watch):
-            raise Interrupted("interrupted; nothing was changed")
+        fixpoint.run()
         self.progress = progress
         self.anew_seconds = progress.seconds
         return database
@@ -289,13 +304,15 @@ class Engine:
         prepared: Prepared,
         loaded: dict[str, Table] | None = None,
         database: Database | None = None,
+        wanted: tuple[str, ...] | None = None,
     ) -> None:
-        """Go on with another program, other facts and another materialisation; those left out stay."""
+        """Go on with another program, or with all that a materialisation is: facts, and what was wanted."""
         is_same = prepared is self.prepared and database is None
         self.prepared = prepared
         self.loaded = self.loaded if loaded is None else loaded
         if database is not None:
             self.database = database
+            self.wanted = wanted
             self.has_pending = False
         assert self.database is not None
         for name, alias in self.aliases.items():
@@ -315,7 +332,7 @@ class Engine:
             raise StoreError(
                 f"{self._store.path} was opened read-only\n  hint: open it without read_only to change it"
             )
-        return Update(self, self._updater.commit, watch)
+        return Update(self, self._updater, watch)
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
         """Write a knowledge base that `gpuengine.open` goes on with: a directory, new or empty.
@@ -329,7 +346,9 @@ class Engine:
         assert self.database is not None
         hidden = self._updater.maintainer().hidden
         Store.create(
-            path, snapshot_of(self, self.prepared, self.loaded, self.database, hidden), replace=replace
+            path,
+            snapshot_of(self, self.prepared, self.loaded, self.database, hidden, self.wanted),
+            replace=replace,
         )
 
     def attach(self, store: Store) -> None:

@@ -19,6 +19,9 @@ def open(path: str | os.PathLike[str], *, read_only: bool = False, **options: An
     it open to write; with `read_only`, others read it meanwhile: what was there when they opened it.
     `options` are those of `Engine`: threads, memory, backend, device, device_memory, thresholds.
     """
+    for name in ("schemes", "modules", "include_dirs", "macros"):
+        if name in options:
+            raise StoreError(f"{name} can't be given to open(): those that were saved go on")
     store = Store.open(path, read_only=read_only)
     try:
         snapshot = store.load()

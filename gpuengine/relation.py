@@ -15,6 +15,7 @@ from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Attribute
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
+from gpuengine.schemes.table_reads import is_row_of
 from gpuengine.schemes.union import tables_in
 from gpuengine.terms.dictionary import Dictionary
 
@@ -88,6 +89,9 @@ class RelationView:
                 return False
             columns.append(ids)
         with self._reading():
+            if isinstance(self._scheme, Table) and len(self._scheme) > self._count:
+                earlier = [column[: self._count] for column in self._scheme.columns()]
+                return bool(is_row_of(columns, earlier)[0]) if columns else True
             return bool(self._scheme.contains(columns, 1)[0])
 
     @contextmanager

@@ -39,6 +39,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--memory-gb", type=float, default=None, help="end a process above this (60 %% of memory)"
     )
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--counting", action="store_true", help="have updates keep derivation counters, for comparison"
+    )
     parser.add_argument("--workloads", type=Path, default=None, help="folder of the shared workloads")
     parser.add_argument(
         "--graphs", type=Path, default=None, help="folder of the real graphs; lubm is beside it"
@@ -54,7 +57,7 @@ def run_command(options: argparse.Namespace, places: Places) -> int:
     _print_header(console, before, settings)
     report = Report(options.timeout, options.quick)
     with console.status("") as status:
-        runner = Runner(settings, places, status.update)
+        runner = Runner(settings, places, status.update, counting=options.counting)
         wanted = [w for w in workloads.WORKLOADS if not options.only or w.name in options.only]
         left_out = {w.name: reason for w in wanted if (reason := runner.missing(w))}
         there = [w for w in wanted if w.name not in left_out]

@@ -30,7 +30,13 @@ WARM_ROWS = 300
 def make_engine(spec: Spec, *, rule: bool = False, schemes: Mapping[str, str] | None = None) -> Engine:
     """An engine in the cell's mode, or with other schemes."""
     text = "\n".join([program(spec), spec["declared"], spec["rule"] if rule else "", ""])
-    return Engine(text, threads=spec["threads"], schemes=schemes or spec["schemes"], backend="cpu")
+    return Engine(
+        text,
+        threads=spec["threads"],
+        schemes=schemes or spec["schemes"],
+        counting=spec["counting"],
+        backend="cpu",
+    )
 
 
 def rows(columns: facts.Columns) -> np.ndarray:

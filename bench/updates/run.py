@@ -104,8 +104,11 @@ class Outcome:
 class Runner:
     """Runs the cells of workloads."""
 
-    def __init__(self, settings: Settings, places: Places, say: Say = lambda text: None) -> None:
+    def __init__(
+        self, settings: Settings, places: Places, say: Say = lambda text: None, *, counting: bool = False
+    ) -> None:
         self.settings, self.places, self.say = settings, places, say
+        self.counting = counting
         self.outcomes: dict[Cell, Outcome] = {}
 
     def missing(self, workload: Workload) -> str | None:
@@ -149,6 +152,7 @@ class Runner:
             "schemes": schemes, "fixed": workload.fixed, "states": workload.states,
             "order": workload.states if kind in (ANEW, DUCKDB) else order,
             "shares": bool(workload.dynamic), "threads": self.settings.threads, "warm": not quick,
+            "counting": self.counting,
         }  # fmt: skip
         if kind == DURABLE:
             self.places.data.mkdir(parents=True, exist_ok=True)

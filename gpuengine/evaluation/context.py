@@ -46,7 +46,6 @@ class Context:
         """Go on with another piece of work."""
         self.progress = progress
         self.deadline = deadline
-        self.stop[0] = 0
 
     def check_budget(self, growing: Scheme, rule: str) -> None:
         """Raise `MemoryBudgetError` if the relations are over the budget."""

@@ -31,6 +31,7 @@ class Fixpoint:
         limits: Mapping[str, int] | None = None,
         placement: Placement | None = None,
         modules: bool = True,
+        stop: np.ndarray | None = None,
     ) -> None:
         self.plan = plan
         self.progress = progress or Progress()
@@ -44,6 +45,7 @@ class Fixpoint:
             plan.schemes,
             modules,
             frozenset().union(*(body_relations(rule.body) for rule in plan.program.rules)),
+            np.zeros(1, np.int64) if stop is None else stop,
         )
 
     @property

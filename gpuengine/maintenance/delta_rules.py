@@ -181,7 +181,7 @@ def _absent(literal: Negation, change: str) -> Negation:
 def spell_out(rule: Rule, relations: Mapping[str, Relation]) -> Rule:
     """A rule with variables for the wildcards of its atoms: there is an instance for each fact they match.
 
-    p(x) :- q(x, _), !r(x, _).   →   p(x) :- q(x, @0), !r(x, _).
+    p(x) :- q(x, _), !r(x, _).   →   p(x) :- q(x, @any0), !r(x, _).
     """
     numbers = count()
     body: list[Literal] = []
@@ -189,7 +189,7 @@ def spell_out(rule: Rule, relations: Mapping[str, Relation]) -> Rule:
         if isinstance(literal, Atom) and any(isinstance(arg, Wildcard) for arg in literal.args):
             types = [attribute.type for attribute in relations[literal.relation].attributes]
             args = tuple(
-                Variable(f"@{next(numbers)}", kind) if isinstance(arg, Wildcard) else arg
+                Variable(f"@any{next(numbers)}", kind) if isinstance(arg, Wildcard) else arg
                 for arg, kind in zip(literal.args, types, strict=True)
             )
             literal = replace(literal, args=args)

@@ -27,13 +27,14 @@ from gpuengine.schemes.table import Table
 
 
 class Derivations(ABC):
-    """Evaluates the delta rules of one stratum."""
+    """Evaluates the delta rules of one stratum. If it is not `is_counted`, a `recount` is due."""
 
     def __init__(self, context: Context, deltas: StratumDeltas, members: frozenset[str]) -> None:
         self.context = context
         self.database = context.database
         self.deltas = deltas
         self.runner = VariantRunner(context, members, deltas.all_rules)
+        self.is_counted = True
 
     @abstractmethod
     def run(self, rule: DeltaRule, direction: Direction) -> None:
@@ -70,6 +71,7 @@ class SetDerivations(Derivations):
 
     def recount(self) -> None:
         """There are none."""
+        self.is_counted = True
 
     def has_other(self, table: str, columns: Sequence[np.ndarray], count: int) -> np.ndarray:
         """None: it would have to be looked for."""
@@ -96,9 +98,11 @@ class CountedDerivations(Derivations):
         return self._counters
 
     def recount(self) -> None:
+        self.is_counted = False
         self._counters = {name: Counters(self._table(name).arity) for name in self.deltas.tables}
         for rule in self.deltas.rules:
             self._count(self.deltas.whole(rule), rule.head.relation, 1)
+        self.is_counted = True
 
     def run(self, rule: DeltaRule, direction: Direction) -> None:
         head = rule.variant.rule.head.relation

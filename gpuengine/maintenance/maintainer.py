@@ -114,6 +114,9 @@ class Maintainer:
         """
         changes = Changes(self.database.tables)
         begun = 0
+        for stratum in self.strata:
+            if not stratum.derivations.is_counted:
+                stratum.derivations.recount()
         try:
             lost, gained = self.stated.apply(asked.deleted, asked.inserted)
             self._change_underived(changes, lost, gained)
@@ -193,4 +196,4 @@ class Maintainer:
             stratum.tables.rebuild_schemes(changes)
         self.stated.undo()
         for stratum in self.strata:
-            stratum.derivations.recount()
+            stratum.derivations.is_counted = False

@@ -46,7 +46,9 @@ def stored_tables(loaded: Mapping[str, Table], database: Database, hidden: Seque
     return found
 
 
-def meta_of(engine: Engine, prepared: Prepared, database: Database) -> dict[str, Any]:
+def meta_of(
+    engine: Engine, prepared: Prepared, database: Database, wanted: tuple[str, ...] | None
+) -> dict[str, Any]:
     """What else must be known to go on with a knowledge base."""
     schemes = engine.progress.schemes if engine.progress is not None else {}
     kinds = {
@@ -60,7 +62,7 @@ def meta_of(engine: Engine, prepared: Prepared, database: Database) -> dict[str,
         "modules": engine.modules,
         "counting": engine.counting,
         "anew_seconds": engine.anew_seconds,
-        "wanted": None if engine.wanted is None else list(engine.wanted),
+        "wanted": None if wanted is None else list(wanted),
         "stored_as": {name: kind for name, kind in kinds.items() if kind != Table.kind},
         "why": {name: choice.why for name, choice in schemes.items()},
     }
@@ -72,13 +74,14 @@ def snapshot_of(
     loaded: Mapping[str, Table],
     database: Database,
     hidden: Sequence[str],
+    wanted: tuple[str, ...] | None,
 ) -> Snapshot:
     """Everything that `restore` needs."""
     tables = {
         name: StoredTable(table.columns(), len(table))
         for name, table in stored_tables(loaded, database, hidden).items()
     }
-    return Snapshot(meta_of(engine, prepared, database), export_terms(engine.dictionary, {}), tables)
+    return Snapshot(meta_of(engine, prepared, database, wanted), export_terms(engine.dictionary, {}), tables)
 
 
 def restore(engine: Engine, snapshot: Snapshot) -> None:
@@ -86,7 +89,6 @@ def restore(engine: Engine, snapshot: Snapshot) -> None:
     restore_terms(engine.dictionary, snapshot.terms)
     meta, prepared = snapshot.meta, engine.prepared
     engine.anew_seconds = meta["anew_seconds"]
-    engine.wanted = None if meta["wanted"] is None else tuple(meta["wanted"])
     database = Database(prepared.program, engine.dictionary)
     for stored, table in snapshot.tables.items():
         if stored.startswith(STATED):
@@ -106,7 +108,8 @@ def restore(engine: Engine, snapshot: Snapshot) -> None:
     progress = engine.progress = Progress()
     for name, why in meta["why"].items():
         progress.schemes[name] = SchemeChoice(kinds.get(name, Table.kind), why)
-    engine.adopt(prepared, engine.loaded, database)
+    wanted = None if meta["wanted"] is None else tuple(meta["wanted"])
+    engine.adopt(prepared, engine.loaded, database, wanted)
 
 
 def _table(name: str, stored: StoredTable) -> Table:
@@ -181,7 +184,7 @@ class Durable:
             Commit(
                 changes,
                 export_terms(self._engine.dictionary, self._terms),
-                None if is_same else meta_of(self._engine, prepared, database),
+                None if is_same else meta_of(self._engine, prepared, database, self._engine.wanted),
                 tuple(sorted(known - set(tables))),
             )
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ from gpuengine.schemes.table import Table
 
 if TYPE_CHECKING:
     from gpuengine.engine import Engine
+    from gpuengine.maintenance.updater import Updater
 
 
 class Update:
@@ -30,12 +31,11 @@ class Update:
     raises, or if committing does, nothing has changed. Afterwards `change` says what came of it.
     """
 
-    def __init__(
-        self, engine: Engine, commit: Callable[[Update], Change], watch: Watcher | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, updater: Updater, watch: Watcher | None = None) -> None:
         self.watch = watch
         self._engine = engine
-        self._commit = commit
+        self._updater = updater
+        self._was_entered = False
         self._facts: dict[str, tuple[Table, Table]] = {}
         self._edits: list[Edit] = []
         self._edited_text = engine.text
@@ -44,9 +44,9 @@ class Update:
         self.edited: EditedText | None = None
 
     def __enter__(self) -> Update:
-        if self._change is not None:
+        if self._was_entered:
             raise GpuEngineError("this update is done; begin another one with update()")
-        self._is_open = True
+        self._is_open = self._was_entered = True
         return self
 
     def __exit__(
@@ -56,7 +56,8 @@ class Update:
         if kind is None and self._edits and self._engine.text is not self._edited_text:
             self.edited = self._engine.text.edited(self._edits)  # another update changed rules meanwhile
         if kind is None:
-            self._change = self._commit(self)
+            self._change = self._updater.commit(self)
+            self._updater.tell(self._change)
 
     @property
     def change(self) -> Change:

@@ -63,7 +63,8 @@ class Updater:
         """How many facts changed in an update that was given up; such ones are computed anew for a while."""
         self._maintainer: Maintainer | None = None
         self._subscribers: dict[str, list[Subscriber]] = {}
-        self._last: weakref.ref[Change] | None = None
+        self._changes: list[weakref.ref[Change]] = []
+        self._late: BaseException | None = None
 
     def forget(self) -> None:
         """The materialisation is another one."""
@@ -84,11 +85,8 @@ class Updater:
         if self._is_small(prepared, facts):
             nets = self._maintained(prepared, facts, update.watch)
         if nets is None:
-            nets = self._anew(prepared, facts, update.watch)
-        change = self._change(nets)
-        self._last = weakref.ref(change)
-        self._tell(change)
-        return change
+            nets = self._anew(prepared, facts, engine.wanted, update.watch)
+        return self._change(nets)
 
     def counter_nbytes(self, relation: str) -> int:
         """What the derivation counters of a relation take; 0 if there are none."""
@@ -102,9 +100,9 @@ class Updater:
         ]
         return sum(found)
 
-    def compute_anew(self, watch: Watcher | None) -> None:
+    def compute_anew(self, wanted: tuple[str, ...] | None, watch: Watcher | None) -> None:
         """Compute everything from the facts that are stated, loaded ones included."""
-        self._tell(self._change(self._anew(self._engine.prepared, FactsChange({}, {}), watch)))
+        self.tell(self._change(self._anew(self._engine.prepared, FactsChange({}, {}), wanted, watch)))
 
     # -- maintaining -----------------------------------------------------------------------------------
 
@@ -130,16 +128,27 @@ class Updater:
 
     def _maintained(self, prepared: Prepared, facts: FactsChange, watch: Watcher | None) -> Nets | None:
         """The net changes, or None if it is better to begin anew."""
-        engine = self._engine
         progress = Progress()
         self._stop[0] = 0
-        done: list[tuple[Maintainer, Changes]] = []
+        self._find_changes()
         nets: Nets = {}
-        last = self._last() if self._last is not None else None
-        if last is not None:
-            last.find_all()
+        try:
+            late = run_interruptibly(
+                lambda: self._maintain(prepared, facts, progress, nets), self._stop, progress, watch
+            )
+        except SlowerThanAnew:
+            if facts.count:
+                self._given_up = facts.count
+            return None
+        self._late = late
+        return nets
 
-        def work() -> None:
+    def _maintain(self, prepared: Prepared, facts: FactsChange, progress: Progress, nets: Nets) -> None:
+        """Do an update to the end, durable if that is asked for, or leave everything as it was."""
+        engine = self._engine
+        done: list[tuple[Maintainer, Changes]] = []
+        known: set[str] | None = None
+        try:
             is_first = self._maintainer is None
             old = self.maintainer()
             patience = max(_LEAST_PATIENCE, _PATIENCE * engine.anew_seconds)
@@ -148,33 +157,27 @@ class Updater:
             if prepared is engine.prepared:
                 done.append((old, old.update(facts)))
             else:
+                known = set(old.database.tables)
+                self._declare(old.database, prepared.program)
                 self._change_rules(old, prepared, facts, done)
-            maintainer = done[-1][0]
-            changes = [changes for _, changes in done]
+            maintainer, changes = done[-1][0], [changes for _, changes in done]
             nets.update(table_nets(changes))
             if self.durable is not None:
                 tables = prepared, engine.loaded, maintainer.database, maintainer.hidden
                 self.durable.commit(*tables, maintainer.stated.done, changes)
-
-        try:
-            too_late = run_interruptibly(work, self._stop, progress, watch)
-        except BaseException as error:
-            for maintainer, changes in reversed(done):
-                maintainer.revert(changes)
-            if prepared is not engine.prepared and self._maintainer is not None:
-                self._maintainer.forget_others()
-                self.forget()
-            if isinstance(error, SlowerThanAnew):
-                self._given_up = facts.count
-                return None
+        except BaseException:
+            self._stop[0] = 0  # what follows is not to be stopped
+            for one, changed in reversed(done):
+                one.revert(changed)
+            if known is not None:
+                self._undeclare(known)
             raise
-        self._maintainer = done[-1][0]
-        self._maintainer.stated.keep()
-        self._maintainer.forget_others()
+        self._maintainer = maintainer
+        maintainer.stated.keep()
+        maintainer.forget_others()
         engine.adopt(prepared)
-        if too_late:
-            raise KeyboardInterrupt("the update was done before it could be interrupted")
-        return {name: net for name, net in nets.items() if name in engine.relations}
+        for name in [name for name in nets if name not in engine.relations]:
+            del nets[name]
 
     def _change_rules(
         self,
@@ -187,7 +190,6 @@ class Updater:
 
         The completed steps are put into `done`.
         """
-        self._declare(old.database, prepared.program)
         remaining = set(prepared.program.rules)
         kept = [rule for rule in self._engine.prepared.program.rules if rule in remaining]
         tables = old.database.tables
@@ -206,12 +208,21 @@ class Updater:
         """Have tables for the relations that came with rules."""
         facts = self._engine.loaded
         database.program = program
-        for name, relation in program.relations.items():
-            if name not in database.tables:
-                if name not in facts:
-                    facts[name] = Table(name, relation.arity, CPU)
-                    facts[name].maintained = True
-                database.tables[name] = Table(name, relation.arity, CPU)
+        for name in [name for name in program.relations if name not in database.tables]:
+            arity = program.relations[name].arity
+            facts[name] = Table(name, arity, CPU)
+            facts[name].maintained = True
+            database.tables[name] = Table(name, arity, CPU)
+
+    def _undeclare(self, known: set[str]) -> None:
+        """Rules could not be changed: have only the tables that were there, and begin with them again."""
+        engine = self._engine
+        assert engine.database is not None
+        engine.database.program = engine.prepared.program
+        for name in set(engine.database.tables) - known:
+            del engine.database.tables[name]
+            engine.loaded.pop(name, None)
+        self.forget()
 
     def maintainer(self) -> Maintainer:
         """What maintains the materialisation; made when it is first needed."""
@@ -253,8 +264,31 @@ class Updater:
 
     # -- computing anew --------------------------------------------------------------------------------
 
-    def _anew(self, prepared: Prepared, facts: FactsChange, watch: Watcher | None) -> Nets:
+    def _anew(
+        self,
+        prepared: Prepared,
+        facts: FactsChange,
+        wanted: tuple[str, ...] | None,
+        watch: Watcher | None,
+    ) -> Nets:
         """State the facts and compute everything that follows."""
+        progress, nets = Progress(), Nets()
+        self._stop[0] = 0
+        self._find_changes()
+        self._late = run_interruptibly(
+            lambda: self._compute(prepared, facts, wanted, progress, nets), self._stop, progress, watch
+        )
+        return nets
+
+    def _compute(
+        self,
+        prepared: Prepared,
+        facts: FactsChange,
+        wanted: tuple[str, ...] | None,
+        progress: Progress,
+        nets: Nets,
+    ) -> None:
+        """Do that to the end, durable if that is asked for, or leave everything as it was."""
         engine = self._engine
         before = engine.database
         tables = dict(engine.loaded)
@@ -264,19 +298,19 @@ class Updater:
         held = {name for name in tables if before is not None and before.tables.get(name) is tables[name]}
         for name in held & {*facts.deleted, *facts.inserted}:
             tables[name] = _copy(tables[name])  # what read it is to be compared with what reads it now
-        stated = StatedFacts(tables, {})
-        stated.apply(facts.deleted, facts.inserted)
-        maintainer, too_late = None, False
+        stated, maintainer = StatedFacts(tables, {}), None
         try:
-            database = engine.evaluate(prepared, tables, watch)
+            stated.apply(facts.deleted, facts.inserted)
+            database = engine.evaluate(prepared, tables, wanted, progress, self._stop)
             if self.durable is not None:
                 context = self._context(prepared, database)
-                plan = prepared.plan(engine.wanted)
+                plan = prepared.plan(wanted)
                 maintainer = Maintainer(plan, context, StatedFacts(tables, prepared.aliases))
-                snapshot = snapshot_of(engine, prepared, tables, database, maintainer.hidden)
-                rewrite = partial(self.durable.rewrite, snapshot)
-                too_late = run_interruptibly(rewrite, self._stop, Progress(), None)
+                self.durable.rewrite(
+                    snapshot_of(engine, prepared, tables, database, maintainer.hidden, wanted)
+                )
         except BaseException:
+            self._stop[0] = 0
             stated.undo()
             raise
         done = {
@@ -284,9 +318,8 @@ class Updater:
             for name, gone, come in stated.keep()
         }
         has_same_aliases = prepared.aliases == engine.aliases
-        engine.adopt(prepared, tables, database)
+        engine.adopt(prepared, tables, database, wanted)
         self._maintainer = maintainer
-        nets: Nets = {}
         for name, relation in prepared.program.relations.items():
             old, new = before.tables.get(name) if before is not None else None, database.tables[name]
             if name in engine.aliases and has_same_aliases:
@@ -296,9 +329,6 @@ class Updater:
             elif old is not new:
                 old = Table(name, relation.arity, CPU) if old is None else old
                 nets[name] = partial(difference, old, new, Budget(engine.memory))
-        if too_late:
-            raise KeyboardInterrupt("the update was done before it could be interrupted")
-        return nets
 
     # -- telling ---------------------------------------------------------------------------------------
 
@@ -308,19 +338,39 @@ class Updater:
             if alias.of in nets and name not in nets:
                 nets[name] = partial(_of_alias, nets[alias.of], name, alias.permutation)
         attributes = {name: relation.attributes for name, relation in engine.relations.items()}
-        return Change(attributes, nets, engine.dictionary, Budget(engine.memory))
+        change = Change(attributes, nets, engine.dictionary, Budget(engine.memory))
+        self._changes = [*(one for one in self._changes if one() is not None), weakref.ref(change)]
+        return change
 
-    def _tell(self, change: Change) -> None:
+    def _find_changes(self) -> None:
+        """Have changes that somebody still holds find out what they are, before that changes again."""
+        for known in self._changes:
+            change = known()
+            if change is not None:
+                change.find_all()
+        self._changes = []
+
+    def tell(self, change: Change) -> None:
+        """Call back who wants to know; then raise what came too late to stop the update, or their errors."""
+        errors: list[BaseException] = []
         for relation, callbacks in self._subscribers.items():
             if callbacks and relation in self._engine.relations and change[relation]:
                 for callback in list(callbacks):
-                    callback(change[relation])
+                    try:
+                        callback(change[relation])
+                    except Exception as error:
+                        errors.append(error)
+        late, self._late = self._late, None
+        if late is not None:
+            raise late
+        if errors:
+            raise errors[0]
 
 
 def _copy(table: Table) -> Table:
     copy = Table(table.name, table.arity, CPU)
     table.move_to(CPU)
-    copy.insert(table.columns(), len(table))
+    copy.restore(table.columns(), len(table))
     copy.settle()
     return copy
 

@@ -520,3 +520,104 @@ def test_new_terms_are_no_trouble() -> None:
     )
     for schemes in (None, {"p": "closure"}, {"*": "table"}):
         assert_follows(Stream(program, clauses, {"e": [("a", 1)]}, transactions, {"schemes": schemes}))
+
+
+def test_a_computed_head_beside_a_wildcard_is_counted() -> None:
+    kb = ge.Engine(
+        ".decl b(v: number, w: number)\n.decl q(v: number, w: number)\nq(v, v + 4) :- b(v, _).\n",
+        counting=True,
+    )
+    kb.load("b", [(1, 1)])
+    kb.materialise()
+    with kb.update() as u:
+        u.insert("b", [(2, 7), (2, 8)])
+    assert set(kb["q"]) == {(1, 5), (2, 6)}
+    with kb.update() as u:
+        u.delete("b", [(2, 7)])
+    assert set(kb["q"]) == {(1, 5), (2, 6)}
+
+
+def test_a_failed_update_leaves_no_relation_behind() -> None:
+    kb = ge.Engine(".decl e(x: number)\n", threads=1)
+    kb.load("e", [(0,), (1,)])
+    kb.materialise()
+    with pytest.raises(ge.GpuEngineError, match="by zero"), kb.update() as u:
+        u.add_rules(".decl foo(x: number)\nfoo(10 / x) :- e(x).\n")
+    assert "foo" not in kb.relations and "foo" not in kb.loaded
+    with kb.update() as u:
+        u.add_rules(".decl foo(x: number, y: number)\nfoo(x, y) :- e(x), e(y).\n")
+    assert len(kb["foo"]) == 4
+
+
+def test_changes_that_are_read_late() -> None:
+    """Each says what it did, whatever was loaded, computed anew and maintained since."""
+    kb = ge.Engine(".decl a(x: number)\n.decl z(x: number)\n.decl b(x: number)\nb(x) :- a(x).\n", threads=1)
+    kb.load("a", [(1,), (2,)])
+    with kb.update() as first:
+        pass
+    kb.load("z", [(7,)])
+    with kb.update() as second:
+        pass
+    with kb.update() as third:
+        third.delete("a", [(2,)])
+    assert set(first.change["a"].inserted) == set(first.change["b"].inserted) == {(1,), (2,)}
+    assert set(second.change["z"].inserted) == {(7,)} and not second.change["b"]
+    assert set(third.change["b"].deleted) == {(2,)}
+
+
+def test_an_error_of_who_watches_stops_the_update() -> None:
+    kb = ge.Engine(".decl a(x: number)\n.decl b(x: number)\nb(x) :- a(x).\n", threads=1)
+    kb.load("a", [(1,)])
+    kb.materialise()
+
+    def watch(_: object) -> None:
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"), kb.update(watch=watch) as u:
+        u.insert("a", [(2,)])
+    assert set(kb["a"]) == set(kb["b"])
+    with kb.update() as u:
+        u.insert("a", [(3,)])
+    assert set(kb["a"]) == set(kb["b"]) and (3,) in kb["b"]
+
+
+def test_subscribers_that_fail() -> None:
+    """All are told, the change is known, and the update has happened."""
+    kb = ge.Engine(".decl a(x: number)\n", threads=1)
+    kb.materialise()
+    told: list[int] = []
+
+    def fail(_: object) -> None:
+        raise RuntimeError("not me")
+
+    kb.subscribe("a", fail)
+    kb.subscribe("a", lambda change: told.append(len(change)))
+    u = kb.update()
+    with pytest.raises(RuntimeError, match="not me"), u:
+        u.insert("a", [(2,)])
+    assert told == [1] and len(u.change["a"]) == 1 and set(kb["a"]) == {(2,)}
+
+
+def test_wanted_is_checked_and_kept_only_if_it_was_done() -> None:
+    kb = ge.Engine(".decl a(x: number)\n.decl b(x: number)\nb(x) :- a(x).\n", threads=1)
+    kb.load("a", [(1,)])
+    kb.materialise()
+    with pytest.raises(ge.GpuEngineError, match="did you mean 'b'"):
+        kb.materialise(wanted=["bb"])
+    with kb.update() as u:
+        u.insert("a", [(2,)])
+    assert set(kb["b"]) == {(1,), (2,)}
+
+
+def test_an_earlier_view_holds_what_it_held() -> None:
+    kb = ge.Engine(".decl a(x: number)\n", threads=1)
+    kb.load("a", [(1,)])
+    kb.materialise()
+    view = kb["a"]
+    with kb.update() as u:
+        u.insert("a", [(2,)])
+    assert (len(view), list(view), (1,) in view, (2,) in view) == (1, [(1,)], True, False)
+    with kb.update() as u:
+        u.delete("a", [(1,)])
+    with pytest.raises(ge.GpuEngineError, match="has changed"):
+        list(view)
