@@ -66,7 +66,7 @@ class StatedFacts:
                     stored, columns = self._stored(name, columns)
                     found.setdefault(stored, []).append((columns, count))
         return (
-            {name: self._only(name, facts, stated=False) for name, facts in lost.items()},
+            {name: self._no_longer_stated(name, facts) for name, facts in lost.items()},
             {name: _joined(facts) for name, facts in gained.items()},
         )
 
@@ -89,11 +89,12 @@ class StatedFacts:
             return name, columns
         return alias.of, [columns[j] for j in alias.permutation]
 
-    def _only(self, relation: str, facts: list[Facts], *, stated: bool) -> Facts:
+    def _no_longer_stated(self, relation: str, facts: list[Facts]) -> Facts:
+        """Those of the facts that were taken out which no alias states either."""
         columns, count = _joined(facts)
         if relation not in self._of:
             return columns, count
-        kept = self.contains(relation, columns, count) == stated
+        kept = ~self.contains(relation, columns, count)
         return [column[kept] for column in columns], int(np.count_nonzero(kept))
 
 
