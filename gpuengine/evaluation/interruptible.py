@@ -46,7 +46,9 @@ def run_interruptibly(
 
     with _on_interrupt(lambda: end(KeyboardInterrupt())):
         threading.Thread(target=guarded, name="gpuengine-fixpoint", daemon=True).start()
-        while not finished.is_set():
+        is_done = False
+        while not is_done:  # so that `watch` sees the end as well
+            is_done = finished.is_set()
             try:
                 finished.wait(_WATCH_SECONDS)
                 if watch is not None and not stopped:
