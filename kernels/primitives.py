@@ -1,4 +1,4 @@
-"""Array primitives that storage schemes stand on: sorted sets, bitmaps, interval and position sets, graphs.
+"""Array primitives that storage schemes and joins stand on: sorted sets, bitmaps, intervals, graphs, runs.
 
 `reference_primitives.ReferencePrimitives` says what each means, `cpu.primitives.CpuPrimitives` is the fast
 form on the host, `cuda.primitives.CudaPrimitives` the one on a device. What holds for all operations:
@@ -28,6 +28,8 @@ only such blocks cut an interval.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,6 +41,19 @@ Array = Any
 
 NONE = 0xFFFFFFFF
 """The level of a node that has none; no owner, no position, no value."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One of the runs that each binding intersects: those of an owner in a CSR, by binding.
+
+    Owner o has ``values[offsets[o]:offsets[o + 1]]``, strictly ascending. Binding j takes the run of
+    ``owners[j]``; NONE has an empty one.
+    """
+
+    offsets: Array
+    values: Array
+    owners: Array
 
 
 class Primitives(Protocol):
@@ -92,6 +107,38 @@ class Primitives(Protocol):
 
     def bitmap_contains(self, words: Array, ids: Array) -> Array:
         """For each id whether it is in the bitmap; ids past its end are not. O(ids)."""
+
+    # Joins.
+
+    def semi_join(self, left: Sequence[Array], right: Sequence[Array]) -> Array:
+        """The places (uint32, ascending) of the rows of `left` that equal some row of `right`.
+
+        Both are columns of ids, equally many and at least one; rows may repeat. O(left + right) on average.
+        On a device one synchronisation for each column, and one or two more.
+        """
+
+    def anti_join(self, left: Sequence[Array], right: Sequence[Array]) -> Array:
+        """The places (uint32, ascending) of the rows of `left` that equal no row of `right`.
+
+        The rest is as with `semi_join`.
+        """
+
+    def sorted_runs(self, keys: Array, values: Array, n_owners: int) -> tuple[Array, Array]:
+        """The runs (offsets, values) of pairs of ids: the values of each key, strictly ascending.
+
+        Pairs come in any order and may repeat; keys are below `n_owners`. O(owners + sort of the pairs), by
+        digits on the host; on a device O(log(pairs)) an owner, and one synchronisation.
+        """
+
+    def intersect_runs(self, runs: Sequence[Run]) -> tuple[Array, Array]:
+        """The values that are in all runs of a binding: (places, values), both uint32.
+
+        For bindings j = 0, 1, ... the values that all of `runs` have for j, ascending, with j beside each.
+        There is at least one of them, and all have as many owners. The caller bounds the size of the result,
+        at most the sum of the shortest runs. Each binding costs O(shortest * log(longest / shortest)) a run.
+        On a device it is O(shortest * log(longest)), with one synchronisation, and one for each `chunk_items`
+        of that sum.
+        """
 
     # Interval sets.
 

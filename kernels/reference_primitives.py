@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from gpuengine.kernels.position_sets import PositionSets
-from gpuengine.kernels.primitives import NONE, Primitives
+from gpuengine.kernels.primitives import NONE, Primitives, Run
 from gpuengine.kernels.reference_position_sets import pack, positions_of
 
 
@@ -57,6 +57,29 @@ class ReferencePrimitives(Primitives):
     def bitmap_contains(self, words: np.ndarray, ids: np.ndarray) -> np.ndarray:
         members = set(_members(words))
         return np.array([x in members for x in ids.tolist()], np.bool_)
+
+    def semi_join(self, left: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> np.ndarray:
+        held = set(_rows(right))
+        return _ids(i for i, row in enumerate(_rows(left)) if row in held)
+
+    def anti_join(self, left: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> np.ndarray:
+        held = set(_rows(right))
+        return _ids(i for i, row in enumerate(_rows(left)) if row not in held)
+
+    def sorted_runs(
+        self, keys: np.ndarray, values: np.ndarray, n_owners: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        pairs = sorted(set(_rows([keys, values])))
+        offsets = [sum(key < owner for key, _ in pairs) for owner in range(n_owners + 1)]
+        return _keys(offsets), _ids(value for _, value in pairs)
+
+    def intersect_runs(self, runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
+        pairs = [
+            (j, x)
+            for j in range(len(runs[0].owners))
+            for x in sorted(set.intersection(*(_run(each, j) for each in runs)))
+        ]
+        return _ids(j for j, _ in pairs), _ids(x for _, x in pairs)
 
     def interval_contains(
         self,
@@ -202,6 +225,17 @@ def _keys(values: Iterable[int]) -> np.ndarray:
 
 def _ids(values: Iterable[int]) -> np.ndarray:
     return np.array(list(values), np.uint32)
+
+
+def _rows(columns: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _run(run: Run, binding: int) -> set[int]:
+    owner = int(run.owners[binding])
+    if owner == NONE:
+        return set()
+    return set(run.values[int(run.offsets[owner]) : int(run.offsets[owner + 1])].tolist())
 
 
 def _members(words: np.ndarray) -> list[int]:

@@ -5,17 +5,21 @@ Each call runs on the calling thread, without the GIL.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gpuengine.kernels.cpu import position_sets
 from gpuengine.kernels.cpu import primitives_bitmaps as bitmaps
 from gpuengine.kernels.cpu import primitives_graphs as graphs
 from gpuengine.kernels.cpu import primitives_intervals as intervals
+from gpuengine.kernels.cpu import primitives_joins as joins
 from gpuengine.kernels.cpu import primitives_positions as position_primitives
+from gpuengine.kernels.cpu import primitives_runs as run_primitives
 from gpuengine.kernels.cpu import primitives_sets as sets
 from gpuengine.kernels.cpu.jit import Kernel
 from gpuengine.kernels.position_sets import PositionSets
-from gpuengine.kernels.primitives import NONE, Primitives
+from gpuengine.kernels.primitives import NONE, Primitives, Run
 
 _SEARCH_RATIO = 16
 """From so many times as many keys on, galloping through them for each of the few beats reading them all."""
@@ -77,6 +81,20 @@ class CpuPrimitives(Primitives):
         found = np.empty(len(ids), np.bool_)
         bitmaps.test_bits(words, len(words), ids, len(ids), found)
         return found
+
+    def semi_join(self, left: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> np.ndarray:
+        return joins.matching(left, right, kept=1)
+
+    def anti_join(self, left: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> np.ndarray:
+        return joins.matching(left, right, kept=0)
+
+    def sorted_runs(
+        self, keys: np.ndarray, values: np.ndarray, n_owners: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return run_primitives.sorted_runs(keys, values, n_owners)
+
+    def intersect_runs(self, runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
+        return run_primitives.intersect_runs(runs)
 
     def interval_contains(
         self,

@@ -14,6 +14,7 @@ from gpuengine.kernels.cuda.primitives import (
     position_pool,
     position_reads,
     reached_kernels,
+    sorted_runs,
     sorted_sets,
     strong,
 )
@@ -35,6 +36,7 @@ MODULES = (
     position_pool,
     position_reads,
     reached_kernels,
+    sorted_runs,
     sorted_sets,
     strong,
 )

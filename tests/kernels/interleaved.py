@@ -28,7 +28,10 @@ class InterleavedDevice(HostArrays):
 
     def _launch(self, kernel: DeviceKernel, items: int, args: tuple[Any, ...]) -> None:
         turns = _Turns(min(self.concurrency, items), self._random)
-        given = [_Watched(arg, turns) if isinstance(arg, np.ndarray) else np.int64(arg) for arg in args]
+        given = [
+            _Watched(arg, turns) if isinstance(arg, np.ndarray) else _SCALARS[code](arg)
+            for code, arg in zip(kernel.signature, args, strict=True)
+        ]
         body = bind(kernel.body, _ATOMICS, lambda function: function, {})
         waiting = self._random.permutation(items).tolist()
 
@@ -105,6 +108,7 @@ def _at_once(operation: AtomicOperation) -> Any:
     return perform
 
 
+_SCALARS = {"i8": np.int64, "u8": np.uint64}
 _ATOMICS = {
     operation.name: _at_once(operation)
     for operation in vars(atomics).values()

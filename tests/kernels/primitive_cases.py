@@ -13,7 +13,7 @@ from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
 from gpuengine.kernels.cuda.devices.simulator import SimulatedDevice
 from gpuengine.kernels.cuda.primitives import CudaPrimitives
 from gpuengine.kernels.position_sets import BLOCK_WORDS, PositionSets, converted
-from gpuengine.kernels.primitives import Primitives
+from gpuengine.kernels.primitives import Primitives, Run
 from gpuengine.kernels.reference_primitives import ReferencePrimitives
 
 REFERENCE = ReferencePrimitives()
@@ -70,6 +70,10 @@ def _moved(value: Any, move: Callable[[Any], Any]) -> Any:
     """An argument or a result as it is on the other side."""
     if isinstance(value, PositionSets):
         return converted(value, move)
+    if isinstance(value, Run):
+        return Run(*(move(array) for array in _arrays(value)))
+    if isinstance(value, list):
+        return [_moved(one, move) for one in value]
     return value if isinstance(value, int) else move(value)
 
 
@@ -77,6 +81,10 @@ def _arrays(value: Any) -> list[Any]:
     if isinstance(value, PositionSets):
         pool = value.pool
         return [pool.starts, pool.ends, pool.blocks, pool.words, *value.arrays]
+    if isinstance(value, Run):
+        return [value.offsets, value.values, value.owners]
+    if isinstance(value, list):
+        return [array for one in value for array in _arrays(one)]
     return [] if isinstance(value, int) else [value]
 
 

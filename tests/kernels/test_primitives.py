@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuengine.kernels.primitives import Primitives
-from tests.kernels import position_cases, primitive_cases
+from tests.kernels import join_cases, position_cases, primitive_cases
 from tests.kernels.primitive_cases import FAST, REFERENCE, assert_same, run, simulated
 
-OPERATIONS = primitive_cases.OPERATIONS | position_cases.OPERATIONS
+OPERATIONS = primitive_cases.OPERATIONS | join_cases.OPERATIONS | position_cases.OPERATIONS
 
 on_every_operation = pytest.mark.parametrize("operation", OPERATIONS)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gpuengine.kernels.cuda.devices.device import Array, Device
@@ -10,14 +12,16 @@ from gpuengine.kernels.cuda.primitives import (
     condense,
     graphs,
     intervals,
+    joins,
     position_difference,
     position_reads,
     position_sets,
+    sorted_runs,
     sorted_sets,
     strong,
 )
 from gpuengine.kernels.position_sets import PositionSets
-from gpuengine.kernels.primitives import Primitives
+from gpuengine.kernels.primitives import Primitives, Run
 
 
 class CudaPrimitives(Primitives):
@@ -64,6 +68,18 @@ class CudaPrimitives(Primitives):
 
     def bitmap_contains(self, words: Array, ids: Array) -> Array:
         return bitmaps.contains(self.device, words, ids)
+
+    def semi_join(self, left: Sequence[Array], right: Sequence[Array]) -> Array:
+        return joins.matching(self.device, left, right, negated=False)
+
+    def anti_join(self, left: Sequence[Array], right: Sequence[Array]) -> Array:
+        return joins.matching(self.device, left, right, negated=True)
+
+    def sorted_runs(self, keys: Array, values: Array, n_owners: int) -> tuple[Array, Array]:
+        return sorted_runs.from_pairs(self.device, keys, values, n_owners)
+
+    def intersect_runs(self, runs: Sequence[Run]) -> tuple[Array, Array]:
+        return sorted_runs.intersect(self.device, runs)
 
     def interval_contains(
         self, offsets: Array, starts: Array, ends: Array, owners: Array, values: Array

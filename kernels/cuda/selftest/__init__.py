@@ -108,9 +108,9 @@ def expect(found: Any, expected: Any, what: str) -> None:
 
 def all_checks() -> list[Check]:
     """Every check, in the order in which they run: what others stand on comes first."""
-    from gpuengine.kernels.cuda.selftest import pipelines, positions, primitives, storage
+    from gpuengine.kernels.cuda.selftest import joins, pipelines, positions, primitives, storage
 
-    return [*storage.CHECKS, *pipelines.CHECKS, *primitives.CHECKS, *positions.CHECKS]
+    return [*storage.CHECKS, *pipelines.CHECKS, *primitives.CHECKS, *joins.CHECKS, *positions.CHECKS]
 
 
 def run_checks(

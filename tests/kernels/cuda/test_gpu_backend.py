@@ -24,6 +24,7 @@ from gpuengine.kernels.cuda.primitives import CudaPrimitives
 from gpuengine.kernels.cuda.spec import DeviceKernel
 from tests.kernels.backends import REFERENCE, Backend, Row, drain, read_rows
 from tests.kernels.cuda.stand_in import StandIn
+from tests.kernels.join_cases import OPERATIONS as JOINS
 from tests.kernels.pipelines import Built, Case, any_case, composition_case, last_probe_case
 from tests.kernels.primitive_cases import OPERATIONS, assert_same, run
 from tests.kernels.primitive_cases import REFERENCE as REFERENCE_PRIMITIVES
@@ -74,11 +75,11 @@ def test_random_pipelines(shape: Callable[[int], Case], seed: int, room: int, cu
     assert outcome_on(device, case, room, cut) == outcome(REFERENCE, case, 1, cut)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", OPERATIONS | JOINS)
 @settings(max_examples=20)
 @given(data=st.data())
 def test_primitives(operation: str, data: st.DataObject) -> None:
-    args = data.draw(OPERATIONS[operation])
+    args = data.draw((OPERATIONS | JOINS)[operation])
     primitives = CudaPrimitives(GpuDevice(0, None, StandIn()))
     assert_same(run(primitives, operation, args), run(REFERENCE_PRIMITIVES, operation, args))
 
