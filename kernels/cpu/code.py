@@ -2,7 +2,8 @@
 
 Code (int64)
     number of operations, driver rows header, driver columns, sink kind, sink set header, sink columns,
-    offset of driver bindings, offset of sink registers, then the offset of each operation.
+    offset of driver bindings, offset of sink registers, operation to go on with after the sink, then the
+    offset of each operation.
 Bindings
     a register to write (>= 0), IGNORE (-1), or ``-2 - register`` to compare with.
 Operations
@@ -13,7 +14,8 @@ Operations
     EXISTS    kind, back, negated, offset of its probe
     COMPARE   kind, back, comparison, representation, left register, right register, value table's cell
 `back` is the nearest earlier operation that iterates, or -1 for the driver. A CONTAINS is passed
-over when its probe operation chose the given alternative, which has just enumerated that atom.
+over when its probe operation chose the given alternative, which has just enumerated that atom. After the
+sink took a binding, operations that bind nothing of it are left: they would only lead to the same row again.
 State (int64)
     row, end row, resume operation, stop flag's address, candidates, registers' offset, iteration offset
     (position, end, alternative for each operation), scratch's offset, tail's offset; then those areas.
@@ -30,7 +32,8 @@ CODE_SINK_SET = 4
 CODE_SINK_COLUMNS = 5
 CODE_DRIVER_BINDINGS = 6
 CODE_SINK_REGISTERS = 7
-CODE_OFFSETS = 8
+CODE_SINK_BACK = 8
+CODE_OFFSETS = 9
 
 STATE_ROW = 0
 STATE_END = 1

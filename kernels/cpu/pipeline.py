@@ -12,14 +12,13 @@ there when called again.
 
 from __future__ import annotations
 
-import numpy as np
-
 from gpuengine.kernels.cpu.atomics import (
     as_i8,
 )
 from gpuengine.kernels.cpu.code import (
     CODE_OFFSETS,
     CODE_OPERATIONS,
+    CODE_SINK_BACK,
     DONE,
     FULL,
     NO_RESUME,
@@ -79,7 +78,7 @@ def run_row(code, state, state_address, out, tail, start_op):
         if op == operations:
             state[STATE_CANDIDATES] += 1
             wrote = emit(code, registers, scratch, out)
-            op = last_iterating(code)
+            op = code[CODE_SINK_BACK]
             advance = True
             if wrote and out[ROWS_COUNT] >= out[ROWS_CAPACITY]:
                 state[STATE_RESUME] = op
@@ -120,16 +119,6 @@ def run_row(code, state, state_address, out, tail, start_op):
         else:
             op = code[at + 1]
             advance = True
-
-
-@device
-def last_iterating(code):
-    """The operation to step next after the sink took a binding, or -1 for the driver."""
-    operations = code[CODE_OPERATIONS]
-    if operations == 0:
-        return np.int64(-1)
-    at = code[CODE_OFFSETS + operations - 1]
-    return operations - 1 if code[at] <= SCAN else code[at + 1]
 
 
 @device

@@ -88,6 +88,24 @@ def _initial_state(pipeline: Pipeline, stop: np.ndarray) -> np.ndarray:
     return state
 
 
+def _after_sink(pipeline: Pipeline) -> int:
+    """The operation to go on with after the sink took a binding, -1 for the driver.
+
+    The last that iterates; if rows are inserted, the last of them that binds something of the row.
+    """
+    last = -1
+    for number, operation in enumerate(pipeline.operations):
+        if isinstance(operation, Probe):
+            written = [binding for probe in operation.alternatives for binding in probe.payload]
+        elif isinstance(operation, Scan):
+            written = list(operation.bindings)
+        else:
+            continue
+        if not isinstance(pipeline.sink, Insert) or set(written) & set(pipeline.sink.registers):
+            last = number
+    return last
+
+
 def _scratch_columns(operation: Operation) -> int:
     return len(operation.registers) if isinstance(operation, Contains) else 0
 
@@ -107,6 +125,7 @@ class _Assembler:
         self._words[compiled.CODE_SINK_COLUMNS] = len(sink.registers)
         self._words[compiled.CODE_DRIVER_BINDINGS] = self._add(driver.bindings)
         self._words[compiled.CODE_SINK_REGISTERS] = self._add(sink.registers)
+        self._words[compiled.CODE_SINK_BACK] = _after_sink(pipeline)
         back = -1
         for number, operation in enumerate(pipeline.operations):
             self._words[compiled.CODE_OFFSETS + number] = self._operation(operation, back)

@@ -14,6 +14,7 @@ from gpuengine.kernels.cpu.code import (
     CODE_OFFSETS,
     CODE_OPERATIONS,
     CODE_SINK,
+    CODE_SINK_BACK,
     CODE_SINK_COLUMNS,
     CODE_SINK_REGISTERS,
     CODE_SINK_SET,
@@ -68,12 +69,12 @@ GENERAL = 2  # evaluate the operation
 def find_tail(code):
     """The last iterating operation, if `drain` can run it and the filters after it; else -1.
 
-    It must be a probe of one column that every alternative writes to the same register.
+    It must be a probe of one column that every alternative writes to the same register, one of the sink's.
     """
     op = code[CODE_OPERATIONS] - 1
     while op >= 0 and code[code[CODE_OFFSETS + op]] > SCAN:
         op -= 1
-    if op < 0:
+    if op < 0 or op > code[CODE_SINK_BACK]:
         return np.int64(-1)
     at = code[CODE_OFFSETS + op]
     if code[at] != PROBE:
