@@ -14,7 +14,7 @@ from gpuengine.kernels.position_sets import PositionSets
 from gpuengine.kernels.primitives import NONE
 from gpuengine.schemes.contract import BATCH, Columns, Domain, Scheme
 from gpuengine.schemes.nodes import Nodes
-from gpuengine.schemes.table_reads import is_row_of, match_rows
+from gpuengine.schemes.table_reads import match_rows, rows_missing
 
 FORWARD, BACKWARD = 0, 1
 
@@ -186,8 +186,8 @@ class PairScheme(Scheme):
     def keep_edges(self, columns: Columns) -> None:
         """Keep all of the given facts as edges from now on, and whatever else comes."""
         self.keeps_all = True
-        missing = ~is_row_of(columns, self.edges)
-        self.insert([np.asarray(column)[missing] for column in columns], int(np.count_nonzero(missing)))
+        missing = rows_missing(columns, self.edges)
+        self.insert(missing, len(missing[0]))
         self.settle()
 
     def rebuild(self, columns: Columns) -> None:

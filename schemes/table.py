@@ -9,11 +9,12 @@ import numpy as np
 from gpuengine.kernels.contract import Array, Backend, KeySet, RowIndex, Rows
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.schemes.contract import BATCH, Bounds, Columns, Domain, Scheme, cover, in_pieces
-from gpuengine.schemes.table_reads import is_row_of, match_rows, probe
+from gpuengine.schemes.table_reads import is_row_of, match_rows, probe, shared_ids
 from gpuengine.schemes.table_removal import RowRemoval, drop_delta, move_to_delta, show_last
 
 _ROOM_SHARE = 8
 _LEAST_ROOM = 1 << 10
+_TELLING = 1000
 LARGEST_BOUND = (1 << 32) - 1
 
 
@@ -46,6 +47,7 @@ class Table(Scheme):
         self._keyset: KeySet | None = None
         self._indexes: dict[tuple[int, ...], RowIndex] = {}
         self._distinct: dict[int, tuple[int, float]] = {}
+        self._skew: dict[int, tuple[int, float]] = {}
         self._copy: tuple[Backend, Rows] | None = None
         self.maintained = False
         self.removal: RowRemoval | None = None
@@ -335,6 +337,20 @@ class Table(Scheme):
         value = self.backend.estimate_distinct(self.rows, column) if count else 0.0
         self._distinct[column] = (count, value)
         return value
+
+    def skew(self, column: int) -> float:
+        """How many times as many facts a fact shares its id with as if all ids were as frequent; about.
+
+        1 for a small table, which says little of what it will be.
+        """
+        cached = self._skew.get(column)
+        count = self.rows.count
+        if count < _TELLING:
+            return 1.0
+        if cached is None or not cached[0] <= count <= 2 * cached[0]:
+            value = shared_ids(self.column(column)) / max(count / max(self.distinct(column), 1.0), 1.0)
+            cached = self._skew[column] = count, max(value, 1.0)
+        return cached[1]
 
     def move_to(self, backend: Backend) -> None:
         """Continue on another backend, with the same delta; nothing is copied that is there already.

@@ -19,12 +19,15 @@ from gpuengine.kernels.contract import (
     check,
     write,
 )
+from gpuengine.kernels.cpu.primitives import CpuPrimitives
 from gpuengine.schemes.contract import in_pieces
 
 if TYPE_CHECKING:
     from gpuengine.schemes.table import Table
 
 _KEYS_AT_ONCE = 1 << 12
+_SAMPLE = 1 << 16
+_PRIMITIVES = CpuPrimitives()
 
 
 def probe(
@@ -97,12 +100,28 @@ def is_row_of(columns: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> np
     """Which rows of `columns` are among the rows of `others`: a mask."""
     if not columns:
         return np.full(0, bool(others), np.bool_)
-    if len(columns) == 1:
-        return np.isin(columns[0], others[0])
-    if len(columns) == 2:
-        one, other = ((pair[0].astype(np.uint64) << np.uint64(32)) | pair[1] for pair in (columns, others))
-        return np.isin(one, other)
-    both = np.concatenate([np.stack(columns), np.stack(others)], axis=1)
-    _, number = np.unique(both, axis=1, return_inverse=True)
-    number = number.ravel()
-    return np.isin(number[: len(columns[0])], number[len(columns[0]) :])
+    mask = np.zeros(len(columns[0]), np.bool_)
+    mask[_PRIMITIVES.semi_join(*_contiguous(columns, others))] = True
+    return mask
+
+
+def rows_missing(columns: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The rows of `columns`, of which there is at least one column, that are not among those of `others`."""
+    places = _PRIMITIVES.anti_join(*_contiguous(columns, others))
+    return [column[places] for column in columns]
+
+
+def _contiguous(*sides: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+    return [[np.ascontiguousarray(column, np.uint32) for column in side] for side in sides]
+
+
+def shared_ids(column: np.ndarray) -> float:
+    """With how many rows, about, a row has its id in common, itself included; from a sample if it is long."""
+    count = len(column)
+    if not count:
+        return 1.0
+    places = slice(None) if count <= _SAMPLE else np.random.default_rng(count).integers(0, count, _SAMPLE)
+    _, frequencies = np.unique(column[places], return_counts=True)
+    taken = min(count, _SAMPLE)
+    pairs = float(np.square(frequencies.astype(np.float64)).sum()) - taken
+    return 1.0 + pairs * (count / taken) / taken

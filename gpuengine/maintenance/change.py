@@ -17,7 +17,7 @@ from gpuengine.relation import RelationView
 from gpuengine.schemes.contract import Domain, Scheme
 from gpuengine.schemes.pairs import PairScheme
 from gpuengine.schemes.table import Table
-from gpuengine.schemes.table_reads import is_row_of
+from gpuengine.schemes.table_reads import rows_missing
 from gpuengine.schemes.union import Part, Union
 from gpuengine.terms.dictionary import Dictionary
 
@@ -163,12 +163,12 @@ def _difference_by_edges(before: PairScheme, after: PairScheme, budget: Budget) 
     scheme.widen(before.bounds)
     scheme.keep_edges(before.edges)
     old, new = before.edges, after.edges
-    lost, gained = ~is_row_of(old, new), ~is_row_of(new, old)
-    scheme.delete([column[lost] for column in old], int(np.count_nonzero(lost)))
+    lost, gained = rows_missing(old, new), rows_missing(new, old)
+    scheme.delete(lost, len(lost[0]))
     gone = _listed(scheme, Domain.NEW, budget)
     scheme.remove()
     scheme.forget()
-    scheme.insert([column[gained] for column in new], int(np.count_nonzero(gained)))
+    scheme.insert(gained, len(gained[0]))
     scheme.advance()
     nothing = Table(before.name, before.arity, CPU)
     return composed((gone, nothing), (nothing, _listed(scheme, Domain.NEW, budget)))
