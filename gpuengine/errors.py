@@ -81,6 +81,10 @@ class SchemeError(GpuEngineError):
     """A storage scheme was asked for that a relation can't have."""
 
 
+class EvaluatorError(GpuEngineError):
+    """An evaluator was asked for that does not exist, or for a rule that does not."""
+
+
 class EvaluationError(GpuEngineError):
     """Evaluation can't go on (overflow of the term dictionary, division by zero, ...)."""
 

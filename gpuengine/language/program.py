@@ -181,17 +181,27 @@ class Aggregate:
 Literal = Atom | Negation | Comparison | Aggregate
 
 
+class BodyOrder(Enum):
+    """How the atoms of a body are joined."""
+
+    CHEAPEST = "cheapest"  # in the order that costs least
+    WRITTEN = "written"  # in the order of the text
+    TREE = "tree"  # along a join tree, after semi-joins have left only what joins
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """``head :- body.``; a fact is a rule with an empty body and constant arguments.
 
-    `text` is the source of the clause it came from, for plans, progress and errors.
+    `text` is the source of the clause it came from, for plans, progress and errors. Planning says in which
+    `order` the body is joined.
     """
 
     head: Atom
     body: tuple[Literal, ...]
     span: Span = field(compare=False)
     text: str = field(compare=False)
+    order: BodyOrder = BodyOrder.CHEAPEST
 
 
 @dataclass(frozen=True, slots=True)

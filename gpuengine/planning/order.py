@@ -29,6 +29,9 @@ class Statistics(Protocol):
 
     def distinct(self, relation: str, column: int) -> float: ...
 
+    def skew(self, relation: str, column: int) -> float:
+        """How many times as many facts a fact shares its value with as if all values were as frequent."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Partial:
@@ -62,6 +65,31 @@ def order_body(
     best = _search(body, atoms, start, statistics, driver)
     steps, cost = _steps(body, best.order, given, statistics)
     return BodyPlan(tuple(steps), cost, _reason(body, best.order, driver, given, statistics))
+
+
+def order_as_written(
+    body: Sequence[Literal], statistics: Statistics, *, driver: int | None = None
+) -> BodyPlan:
+    """The atoms from left to right, after the delta if there is one; no two of them compete.
+
+    Only atoms that nothing bound so far is part of have to wait until one is, as after the delta they may.
+    """
+    atoms = [i for i, part in enumerate(body) if isinstance(part, Atom) and i != driver]
+    placed = _Partial((), frozenset(), 1.0, 0.0, {})
+    if driver is not None:
+        placed = _extend(body, placed, driver, statistics)
+    while atoms:
+        connected = (i for i in atoms if _reads_bound(body[i], placed.bound))
+        following = next(connected, atoms[0])
+        atoms.remove(following)
+        placed = _extend(body, placed, following, statistics)
+    steps, cost = _steps(body, placed.order, None, statistics, compete=False)
+    return BodyPlan(tuple(steps), cost, "from left to right, as written")
+
+
+def _reads_bound(literal: Literal, bound: frozenset[Variable]) -> bool:
+    assert isinstance(literal, Atom)
+    return bool(_bound_columns(literal, bound))
 
 
 def _search(
@@ -172,6 +200,8 @@ def _steps(
     order: tuple[int, ...],
     given: frozenset[Variable] | None,
     statistics: Statistics,
+    *,
+    compete: bool = True,
 ) -> tuple[list[Step], float]:
     """Interleave the ordered atoms with everything that becomes evaluable on the way."""
     bound = given or frozenset()
@@ -209,7 +239,8 @@ def _steps(
         rows *= _fanout(atom, bound, values, statistics)
         values = _narrow(values, atom, statistics)
         cost += rows
-        alternatives = _alternatives(body, atom, queue, bound) if access is Access.PROBE else ()
+        competes = compete and access is Access.PROBE
+        alternatives = _alternatives(body, atom, queue, bound) if competes else ()
         for other in alternatives:
             queue.remove(other)
         bound |= {arg for arg in atom.args if isinstance(arg, Variable)}

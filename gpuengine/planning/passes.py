@@ -59,10 +59,11 @@ def blank_single_variables(program: Program) -> Program:
 
     p(x) :- q(x, y), r(y, z).   →   p(x) :- q(x, y), r(y, _).
     """
-    return replace(program, rules=tuple(_blank_rule(rule) for rule in program.rules))
+    return replace(program, rules=tuple(blank_rule(rule) for rule in program.rules))
 
 
-def _blank_rule(rule: Rule) -> Rule:
+def blank_rule(rule: Rule) -> Rule:
+    """The rule with wildcards for variables that occur once in it."""
     counts = Counter(occurrences(rule.head))
     for literal in rule.body:
         counts.update(occurrences(literal))

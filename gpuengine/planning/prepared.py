@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpuengine.language.editing import ProgramText
 from gpuengine.language.program import Program, Rule
+from gpuengine.planning.evaluators import Evaluators, read_evaluators
 from gpuengine.planning.passes import rewrite
 from gpuengine.planning.plan import Plan
 from gpuengine.planning.schemes import SchemePlan, plan_schemes, read_overrides, tables_only
@@ -26,6 +27,7 @@ class Prepared:
     aliases: Mapping[str, Alias]
     schemes: Mapping[str, SchemePlan]
     overrides: Mapping[str, str]
+    evaluators: Mapping[str, str]
 
     __hash__ = object.__hash__
 
@@ -51,6 +53,10 @@ class Prepared:
         names = None if wanted is None else [self.stored(name) for name in wanted]
         return make_plan(self.program, names, self.schemes)
 
+    def choose_evaluators(self) -> Evaluators:
+        """What chooses by what each rule is evaluated; nothing is chosen yet."""
+        return Evaluators(self.program.rules, self.evaluators)
+
     def with_rules(self, rules: Sequence[Rule], kept: Iterable[str]) -> Prepared:
         """The same with other rules and what these allow; relations in `kept` stay what they are."""
         program = replace(self.program, rules=tuple(rules))
@@ -58,9 +64,15 @@ class Prepared:
         return replace(self, program=program, schemes=possible | {name: self.schemes[name] for name in kept})
 
 
-def prepare(text: ProgramText, schemes: Mapping[str, str] | None) -> Prepared:
-    """Rewrite a program and see what its relations may be stored as. Raises `SchemeError`."""
+def prepare(
+    text: ProgramText, schemes: Mapping[str, str] | None, evaluators: Mapping[str, str] | None = None
+) -> Prepared:
+    """Rewrite a program and see what its relations may be stored as.
+
+    Raises `SchemeError` and `EvaluatorError` for what is asked for and can't be.
+    """
     rewritten = rewrite(text.program)
     overrides = read_overrides(rewritten, schemes)
     program, aliases = share_equal_relations(rewritten, tables_only(rewritten, overrides))
-    return Prepared(text, program, aliases, plan_schemes(program, overrides, aliases), overrides)
+    asked = read_evaluators(program, evaluators)
+    return Prepared(text, program, aliases, plan_schemes(program, overrides, aliases), overrides, asked)

@@ -55,6 +55,9 @@ class _WithNewRelation:
             return self._distinct[column]
         return self._statistics.distinct(relation, column)
 
+    def skew(self, relation: str, column: int) -> float:
+        return 1.0 if relation == self._name else self._statistics.skew(relation, column)
+
 
 def find_split(
     rule: Rule, members: frozenset[str], taken: Collection[str], statistics: Statistics

@@ -19,6 +19,9 @@ class Sizes:
     def distinct(self, relation: str, column: int) -> float:
         return self.relations[relation][1][column]
 
+    def skew(self, relation: str, column: int) -> float:
+        return 1.0
+
 
 class RandomSizes:
     """Any sizes, the same whenever they are asked for; none of them is impossible."""
@@ -32,3 +35,6 @@ class RandomSizes:
     def distinct(self, relation: str, column: int) -> float:
         share = Random(f"{self._seed} {relation} {column}").random()
         return float(max(1, int(self.count(relation) * share))) if self.count(relation) else 0.0
+
+    def skew(self, relation: str, column: int) -> float:
+        return Random(f"{self._seed} {column} {relation}").choice([1.0, 1.0, 3.0, 100.0])
