@@ -34,6 +34,7 @@ from gpuengine.maintenance.persistence import Durable, snapshot_of
 from gpuengine.maintenance.stated import Facts
 from gpuengine.maintenance.transaction import Update
 from gpuengine.maintenance.updater import Subscriber, Updater
+from gpuengine.planning.evaluators import check_evaluated
 from gpuengine.planning.plan import Plan
 from gpuengine.planning.prepared import Prepared, prepare
 from gpuengine.planning.sharing import Alias, resolve
@@ -75,9 +76,11 @@ class Engine:
 
     `schemes` say how relations are stored, as ``{"path": "closure"}``: ``table``, ``closure``,
     ``equivalence``, ``union`` or ``auto`` (the default), by the shape of their rules and the facts; ``*`` is
-    all relations. `modules` off evaluates transitivity on tables rule by rule. `counting` has updates keep
-    for each fact by how many rule instances it is derived: that takes memory and, to begin with, time, and
-    makes deletions overdelete less.
+    all relations. `evaluators` say by what rules are evaluated, by relation or, as ``{"path:2": "join"}``, by
+    rule: ``join`` plans, a ``hypertree`` of the body, joins in the order ``written``, or ``auto`` (the
+    default), a hypertree for a body with a cycle where that is expected to cost less. `modules` off evaluates
+    transitivity on tables rule by rule. `counting` has updates keep for each fact by how many rule instances
+    it is derived: that takes memory and, to begin with, time, and makes deletions overdelete less.
 
     `backend` says where rules run: ``"cpu"``; ``"cuda"``, on a GPU (number `device`, using up to
     `device_memory` of it); or ``"auto"``, on a GPU if there is one and the data is large enough. A `Backend`
@@ -95,6 +98,7 @@ class Engine:
         device_memory: str | int | None = None,
         thresholds: Thresholds | None = None,
         schemes: Mapping[str, str] | None = None,
+        evaluators: Mapping[str, str] | None = None,
         modules: bool = True,
         counting: bool = False,
         include_dirs: Sequence[os.PathLike[str]] = (),
@@ -111,6 +115,7 @@ class Engine:
             directories = [Path(directory) for directory in include_dirs]
             text = ProgramText.read(as_source(text), include_dirs=directories, macros=macros)
         self.asked_schemes = dict(schemes or {})
+        self.asked_evaluators = dict(evaluators or {})
         self.prepared = self.prepare(text)
         self.modules = modules
         self.counting = counting
@@ -126,6 +131,7 @@ class Engine:
         self._updater = Updater(self)
         self._store: Store | None = None
         if not isinstance(program, ProgramText):
+            check_evaluated(self.program, self.source, self.prepared.evaluators)
             for name, facts in self.encode_rule_facts(self.program.rules).items():
                 self.loaded[name].insert(*facts)
 
@@ -150,8 +156,8 @@ class Engine:
         return self.prepared.aliases
 
     def prepare(self, text: ProgramText) -> Prepared:
-        """A program made ready, with the schemes that were asked for."""
-        return prepare(text, self.asked_schemes)
+        """A program made ready, with the schemes and evaluators that were asked for."""
+        return prepare(text, self.asked_schemes, self.asked_evaluators)
 
     @property
     def backend(self) -> str:
@@ -264,6 +270,7 @@ class Engine:
         plan = prepared.plan(wanted)
         derived = {name for stratum in plan.strata for name in stratum.relations}
         database = Database(prepared.program, self.dictionary)
+        database.evaluators = prepared.choose_evaluators()
         aliased = {alias.of for name, alias in prepared.aliases.items() if len(loaded[name])}
         for name, facts in loaded.items():
             if name in prepared.aliases:

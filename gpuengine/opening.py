@@ -17,7 +17,7 @@ def open(path: str | os.PathLike[str], *, read_only: bool = False, **options: An
 
     No rule is evaluated for that. Every update that returns is on the disk. One process at a time may have
     it open to write; with `read_only`, others read it meanwhile: what was there when they opened it.
-    `options` are those of `Engine`: threads, memory, backend, device, device_memory, thresholds.
+    `options` are those of `Engine`: threads, memory, backend, device, device_memory, thresholds, evaluators.
     """
     for name in ("schemes", "modules", "include_dirs", "macros"):
         if name in options:
@@ -29,6 +29,7 @@ def open(path: str | os.PathLike[str], *, read_only: bool = False, **options: An
             meta = snapshot.meta
             text = ProgramText.from_json(meta["program"])
             options.setdefault("counting", meta["counting"])
+            options.setdefault("evaluators", meta.get("asked_evaluators"))
             engine = Engine(text, modules=meta["modules"], schemes=meta["asked_schemes"], **options)
             restore(engine, snapshot)
         except KeyError as error:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from gpuengine.kernels.contract import Backend, ValueTable
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Program
+from gpuengine.planning.evaluators import Evaluators
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
 from gpuengine.schemes.union import Union
@@ -20,7 +21,8 @@ class Database:
 
     A relation of the stratum under evaluation that is still nearly empty says nothing of what it will
     be; the cost model then assumes it large (`growing` names those relations). Tables are made on
-    `backend`, and may move.
+    `backend`, and may move. `evaluators` know by what each rule is evaluated; the nodes of hypertrees are
+    relations here as well, as long as there is room for them.
     """
 
     def __init__(self, program: Program, dictionary: Dictionary, backend: Backend = CPU) -> None:
@@ -31,6 +33,7 @@ class Database:
             name: Table(name, relation.arity, backend) for name, relation in program.relations.items()
         }
         self.growing: frozenset[str] = frozenset()
+        self.evaluators = Evaluators((), {})
         self._values: dict[str, ValueTable] = {}
         self._sizes: dict[str, int] = {}
 
@@ -53,6 +56,11 @@ class Database:
             low, high = table.bounds[column]
             return min(float(max(high - low, 1)), _UNKNOWN_FACTS**0.75)
         return table.distinct(column)
+
+    def skew(self, relation: str, column: int) -> float:
+        """1 if nothing is known."""
+        scheme = self.tables[relation]
+        return scheme.skew(column) if isinstance(scheme, Table) else 1.0
 
     def value_table(self, space: str) -> ValueTable:
         """The values of a space's ids, for comparisons in pipelines."""

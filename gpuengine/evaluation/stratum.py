@@ -10,6 +10,7 @@ from gpuengine.errors import Interrupted
 from gpuengine.evaluation.bounds import flow_bounds
 from gpuengine.evaluation.context import Context
 from gpuengine.evaluation.failures import device_failures
+from gpuengine.evaluation.node_tables import StratumNodes
 from gpuengine.evaluation.progress import StratumStatistics
 from gpuengine.evaluation.scheme_choice import StratumSchemes
 from gpuengine.evaluation.small_rounds import Outcome, run_small_rounds
@@ -18,7 +19,8 @@ from gpuengine.evaluation.variants import SMALL_DELTA, VariantRunner
 from gpuengine.kernels.contract import DeviceMemoryError
 from gpuengine.kernels.cpu.position_sets import Stopped
 from gpuengine.kernels.position_sets import PoolFull
-from gpuengine.language.program import Atom, Literal, Rule
+from gpuengine.language.program import Atom, BodyOrder, Literal, Rule
+from gpuengine.planning.node_rules import is_node
 from gpuengine.planning.plan import Stratum, Variant
 from gpuengine.planning.split import Split, find_split
 from gpuengine.planning.strata import body_relations, delta_variants, member_positions
@@ -50,6 +52,7 @@ class StratumEvaluation:
         self.runner = VariantRunner(context, self.members, rules)
         self.choice = StratumSchemes(stratum, context)
         self.modules = TableModules(context)
+        self.nodes = StratumNodes(context)
         self.placement = context.placement
         self.statistics = StratumStatistics(stratum.number, stratum.relations)
         self._added: list[str] = []
@@ -90,7 +93,8 @@ class StratumEvaluation:
         self._retrying(self._settle)
         self.modules.end()
         for name in self._added:
-            self.database.tables.pop(name, None)
+            if not is_node(name):
+                self.database.tables.pop(name, None)
 
     @property
     def schemes(self) -> list[Scheme]:
@@ -107,8 +111,21 @@ class StratumEvaluation:
         return [variant.rule for variant in self.stratum.once if variant.rule not in self.choice.handled]
 
     def _run_once(self, rules: Iterable[Rule]) -> None:
+        for rule in self._as_evaluated(rules):
+            self.run_variant(Variant(rule, None, frozenset()))
+
+    def _as_evaluated(self, rules: Iterable[Rule]) -> list[Rule]:
+        """The rules as they are evaluated: over the nodes of a hypertree, if that costs less.
+
+        With them come the rules of nodes that take part in the recursion; the others are filled by now.
+        """
+        result: dict[Rule, None] = {}
         for rule in rules:
-            self._run_variant(Variant(rule, None, frozenset()))
+            result.update(dict.fromkeys(self.nodes.in_rounds(rule, self)))
+            evaluated = self.database.evaluators.evaluated(rule)
+            result[evaluated] = None
+            self.runner.replace(rule, evaluated)
+        return list(result)
 
     def _plan_recursion(self) -> None:
         """The rules that are left to evaluate in rounds, now that schemes and modules have taken theirs."""
@@ -117,8 +134,8 @@ class StratumEvaluation:
         if self.context.modules and rules:
             rules, added = self.modules.take_over(rules, self.stratum)
             for table in added:
-                self._add_member(table)
-        self._evaluate_rules(rules)
+                self.add_member(table)
+        self._evaluate_rules(self._as_evaluated(rules))
 
     def _evaluate_rules(self, rules: Sequence[Rule]) -> None:
         self.runner.forget()
@@ -127,7 +144,7 @@ class StratumEvaluation:
         flow_bounds(self.runner.bound_rules, self.database)
         self.recursive = [variant for rule in rules for variant in delta_variants(rule, self.members)]
 
-    def _add_member(self, table: Table) -> None:
+    def add_member(self, table: Table) -> None:
         """A relation of the stratum's own, which lives as long as the evaluation."""
         self.database.tables[table.name] = table
         self._added.append(table.name)
@@ -146,7 +163,7 @@ class StratumEvaluation:
         """Everything is derived and old; what only the evaluation needed is freed."""
         for scheme in self.schemes:
             scheme.settle()
-        for table in self.tables:
+        for table in (*self.tables, *self.nodes.filled):
             table.forget_indexes()
             table.drop_stale_copy()
             table.rows.trim()
@@ -161,7 +178,8 @@ class StratumEvaluation:
             bodies = self._retrying(lambda: [self.runner.prepare(variant) for variant in self.recursive])
             used = {index for body in bodies for index in body.indexes()}
             for table in self.tables:
-                table.keep_indexes(used)
+                if not is_node(table.name):  # what is reduced first is found by others as well
+                    table.keep_indexes(used)
             on_host = self.placement.current.on_host
             simple = on_host and all(body.is_pure and not body.impossible for body in bodies)
             simple &= len(self.tables) == len(self.schemes) and not self.modules.closing
@@ -174,7 +192,7 @@ class StratumEvaluation:
 
     def _run_round(self) -> int:
         """One round driven from here; returns its candidates."""
-        work = sum(self._run_variant(variant) for variant in self.recursive if self._has_new(variant))
+        work = sum(self.run_variant(variant) for variant in self.recursive if self._has_new(variant))
         self.modules.close()
         for scheme in self.schemes:
             scheme.advance()
@@ -201,8 +219,7 @@ class StratumEvaluation:
         closure = self.choice.turn_into_closure(name, self.modules.give_back(name))
         rules = list(dict.fromkeys(variant.rule for variant in self.stratum.recursive))
         rules = [rule for rule in rules if rule not in self.choice.handled]
-        rules = self.modules.rewritten(rules)
-        self._evaluate_rules(rules)
+        self._evaluate_rules(self._as_evaluated(self.modules.rewritten(rules)))
         closure.renew()
         self._finish_round(0)
 
@@ -214,7 +231,7 @@ class StratumEvaluation:
             for index in indexes:
                 index.ensure()
 
-    def _run_variant(self, variant: Variant) -> int:
+    def run_variant(self, variant: Variant) -> int:
         """Evaluate a variant; to do it twice over the same rows adds nothing."""
         return self._retrying(lambda: self.runner.run(variant))
 
@@ -303,7 +320,7 @@ class StratumEvaluation:
         rules = list(dict.fromkeys(variant.rule for variant in self.recursive))
         while rules:
             rule = rules.pop()
-            if self._has_outgrown(rule):
+            if rule.order is BodyOrder.CHEAPEST and self._has_outgrown(rule):
                 split = self._find_split(rule)
                 if split is not None:
                     self._apply(rule, split)
@@ -333,14 +350,14 @@ class StratumEvaluation:
         """
         name = split.inner.head.relation
         table = Table(name, len(split.inner.head.args), self.placement.current)
-        self._add_member(table)
+        self.add_member(table)
         self.runner.rules.remove(rule)
         self.runner.rules += [split.inner, split.outer]
         self.runner.bound_rules += [split.inner, split.outer]
         flow_bounds(self.runner.bound_rules, self.database)
         old = frozenset(member_positions(split.inner, self.members))
         if all(self._has_old(split.inner.body[position]) for position in old):
-            self._run_variant(Variant(split.inner, None, old))
+            self.run_variant(Variant(split.inner, None, old))
         table.settle()
         self.recursive = [variant for variant in self.recursive if variant.rule != rule]
         self.recursive += delta_variants(split.inner, self.members)

@@ -12,19 +12,24 @@ from gpuengine.errors import EvaluationError, Interrupted, MemoryBudgetError
 from gpuengine.evaluation.body import BodyProgram, compile_body
 from gpuengine.evaluation.bounds import flow_bounds
 from gpuengine.evaluation.context import Context
+from gpuengine.evaluation.multiway_join import MultiwayJoin
+from gpuengine.evaluation.tree_join import TreeJoin
 from gpuengine.kernels.contract import IGNORE, Status
 from gpuengine.kernels.cpu.program import Program as CpuProgram
 from gpuengine.language.program import (
     Atom,
+    BodyOrder,
     Comparison,
     Functor,
+    Literal,
     Rule,
     Variable,
     Wildcard,
     literal_variables,
 )
-from gpuengine.planning.order import order_body
-from gpuengine.planning.plan import Access, Variant
+from gpuengine.planning.order import order_as_written, order_body
+from gpuengine.planning.passes import blank_rule
+from gpuengine.planning.plan import Access, BodyPlan, Variant
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
 
@@ -57,6 +62,8 @@ class VariantRunner:
         self.rules = list(rules)
         self.bound_rules = list(rules)
         self._prepared: dict[Variant, _Prepared] = {}
+        self._tree_join = TreeJoin(context)
+        self._multiway_join = MultiwayJoin(context)
 
     def prepare(self, variant: Variant) -> BodyProgram:
         """The compiled variant: as before, unless tables were rebuilt or sizes are far from what it saw."""
@@ -78,9 +85,10 @@ class VariantRunner:
     def _compile(self, variant: Variant) -> BodyProgram:
         database, head = self.context.database, variant.rule.head
         into_table = isinstance(database.tables[head.relation], Table)
+        body = self._body(variant)
         return compile_body(
-            variant.rule.body,
-            order_body(variant.rule.body, database, driver=self._driver(variant)),
+            body,
+            self._order(variant, body),
             database,
             sink=head if into_table else tuple(sorted(literal_variables(head), key=str)),
             stop=self.context.stop,
@@ -89,6 +97,29 @@ class VariantRunner:
             growing=self.members,
             distinct=self._is_distinct(variant),
         )
+
+    def _body(self, variant: Variant) -> tuple[Literal, ...]:
+        """The body to join; several heads may share one, in which some variables are no use for this one."""
+        is_shared = variant.rule.order is BodyOrder.TREE
+        return blank_rule(variant.rule).body if is_shared else variant.rule.body
+
+    def _order(self, variant: Variant, body: tuple[Literal, ...]) -> BodyPlan:
+        database, driver = self.context.database, self._driver(variant)
+        if variant.rule.order is BodyOrder.WRITTEN:
+            return order_as_written(body, database, driver=driver)
+        return order_body(body, database, driver=driver)
+
+    def like(self, rule: Rule) -> VariantRunner:
+        """Another runner for a rule of the same stratum that reads only what is complete."""
+        other = VariantRunner(self.context, frozenset(), [*self.rules, rule])
+        other.bound_rules = self.bound_rules
+        return other
+
+    def replace(self, rule: Rule, other: Rule) -> None:
+        """Evaluate another rule in the place of one."""
+        self.rules = [other if one == rule else one for one in self.rules]
+        if other not in self.bound_rules:
+            self.bound_rules.append(other)
 
     def forget(self) -> None:
         """Have every variant compiled anew: a relation has another scheme now."""
@@ -99,6 +130,9 @@ class VariantRunner:
         head = self.context.database.tables[variant.rule.head.relation]
         self.context.progress.rule = variant.rule.text
         started = time.perf_counter()
+        candidates = self._run_otherwise(variant)
+        if candidates is not None:
+            return candidates
         body = self.prepare(variant)
         if body.impossible:
             return 0
@@ -120,6 +154,24 @@ class VariantRunner:
         derived += len(head) - before if isinstance(head, Table) else 0
         self.context.note(variant.rule, time.perf_counter() - started, candidates, derived)
         return candidates
+
+    def _run_otherwise(self, variant: Variant) -> int | None:
+        """Evaluate a variant without a pipeline of its own, if that is better; the candidates seen."""
+        head = self.context.database.tables[variant.rule.head.relation]
+        started, before = time.perf_counter(), len(head)
+        if variant.rule.order is BodyOrder.TREE and self._is_reduced_first(variant):
+            candidates = self._tree_join.run(variant, self)
+        elif (multiway := self._multiway_join.find(variant)) is not None:
+            candidates = self._multiway_join.run(variant, multiway, self, distinct=self._is_distinct(variant))
+        else:
+            return None
+        derived = len(head) - before if isinstance(head, Table) else 0
+        self.context.note(variant.rule, time.perf_counter() - started, candidates, derived)
+        return candidates
+
+    def _is_reduced_first(self, variant: Variant) -> bool:
+        cost = self._order(variant, self._body(variant)).cost
+        return self._tree_join.is_worth_while(variant, cost)
 
     def _name_listed(self, body: BodyProgram, error: MemoryBudgetError) -> None:
         """Say that a rule lists all facts of a relation that is kept compactly, if that is what it does."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -45,8 +45,8 @@ class Derivations(ABC):
         """Which facts of a table are known to be derived outside the recursion: a mask."""
 
     @abstractmethod
-    def rederive(self) -> None:
-        """Put back what was overdeleted and follows from what is left."""
+    def rederive(self, check: Callable[[], None]) -> None:
+        """Put back what was overdeleted and follows from what is left; `check` is called now and then."""
 
     @abstractmethod
     def recount(self) -> None:
@@ -77,12 +77,13 @@ class SetDerivations(Derivations):
         """None: it would have to be looked for."""
         return np.zeros(count, np.bool_)
 
-    def rederive(self) -> None:
+    def rederive(self, check: Callable[[], None]) -> None:
         for rule in self.deltas.again:
             gone = self._table(rule.trigger)
             if len(gone):
                 gone.renew()
                 self.runner.run(rule.variant)
+                check()
 
 
 class CountedDerivations(Derivations):
@@ -117,7 +118,7 @@ class CountedDerivations(Derivations):
         found: np.ndarray = self._counters[table].of(columns, count)[Derivation.NONRECURSIVE] > 0
         return found
 
-    def rederive(self) -> None:
+    def rederive(self, check: Callable[[], None]) -> None:
         """By the counters alone: what an instance still derives follows from what is left."""
         for name in self.deltas.tables:
             gone = self._table(names.gone(name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuengine.errors import Interrupted
+from gpuengine.errors import Interrupted, MemoryBudgetError
 from gpuengine.evaluation.context import Context
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.position_sets import Stopped
@@ -17,6 +17,7 @@ from gpuengine.maintenance.stated import Facts, StatedFacts
 from gpuengine.maintenance.stratum import StratumChange, StratumMaintenance
 from gpuengine.maintenance.stratum_rules import stratum_rules
 from gpuengine.maintenance.transition import Changes, Transition, View
+from gpuengine.planning.node_rules import is_node
 from gpuengine.planning.plan import Plan
 from gpuengine.planning.strata import body_relations
 from gpuengine.schemes.table import Table
@@ -56,20 +57,47 @@ class Maintainer:
                 table.move_to(CPU)
                 table.maintained = True
                 table.settle()
-            self.strata = [self._stratum(number) for number in range(len(plan.strata))]
+            self.database.evaluators.add(plan.program.rules)
+            self.strata: list[StratumMaintenance] = []
+            for number in range(len(plan.strata)):
+                self.strata.append(self._stratum(number))
         except BaseException:
             for name in set(self.database.tables) - known:
                 del self.database.tables[name]
             raise
 
     def _stratum(self, number: int) -> StratumMaintenance:
-        stratum = self.plan.strata[number]
+        """A stratum with the nodes of hypertrees that its rules read; without, if these do not fit."""
+        known = set(self.database.tables)
+        try:
+            stratum = self._stratum_over_nodes(number)
+            for rule in stratum.rules.rules:
+                if is_node(rule.head.relation) and rule.head.relation not in known:
+                    self.context.check_budget(stratum.tables.table(rule.head.relation), rule.text)
+            return stratum
+        except MemoryBudgetError as error:
+            made = {name for name in set(self.database.tables) - known if is_node(name)}
+            if not made:
+                raise
+            for name in set(self.database.tables) - known:
+                del self.database.tables[name]
+            for choice in list(self.database.evaluators.choices.values()):
+                if choice.node_rules is not None and made & set(choice.node_rules.relations):
+                    self.database.evaluators.join_instead(choice.node_rules, str(error))
+            return self._stratum_over_nodes(number)
+
+    def _stratum_over_nodes(self, number: int) -> StratumMaintenance:
+        stratum, evaluators = self.plan.strata[number], self.database.evaluators
+        for variant in (*stratum.once, *stratum.recursive):
+            evaluators.choose(variant.rule, stratum.relations, self.database)
         rules = stratum_rules(
             stratum,
             self.plan.program,
             self.database.tables,
             self.plan.schemes,
+            evaluators,
             modules=self.context.modules,
+            below=frozenset(name for lower in self.strata for name in lower.rules.tables),
         )
         above = [variant.rule for later in self.plan.strata[number + 1 :] for variant in later.once]
         above += [variant.rule for later in self.plan.strata[number + 1 :] for variant in later.recursive]
@@ -140,6 +168,10 @@ class Maintainer:
                 names = ", ".join(self.strata[begun - 1].rules.relations)
                 self.context.budget.refuse_sets(names, error.needed)
             raise
+        finally:
+            self.context.last_reduction = None
+        if removed:
+            self._forget_nodes()  # nodes that only those had did not follow, and others may want them next
         return changes
 
     def _change_underived(
@@ -174,13 +206,23 @@ class Maintainer:
 
     def forget_others(self) -> None:
         """Free the tables that feed relations with other rules; with those they would be made anew."""
+        self._forget_nodes()
+        hidden = self.hidden
         for name in [name for name in self.database.tables if names.feeds(name)]:
-            if name not in self.hidden:
+            if name not in hidden:
                 del self.database.tables[name]
+
+    def _forget_nodes(self) -> None:
+        """Free the nodes of hypertrees that are not maintained."""
+        kept = {name for stratum in self.strata for name in stratum.rules.hidden}
+        for name in [name for name in self.database.tables if is_node(name) and name not in kept]:
+            del self.database.tables[name]
 
     @property
     def hidden(self) -> list[str]:
-        return [name for stratum in self.strata for name in stratum.rules.hidden]
+        """The tables, unknown to the program, without which its relations are not complete."""
+        found = (name for stratum in self.strata for name in stratum.rules.hidden)
+        return [name for name in found if not is_node(name)]
 
     def _undo(self, changes: Changes, begun: int) -> None:
         """Bring back what there was: first the stratum that failed, then what stood for the others."""

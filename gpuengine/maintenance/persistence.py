@@ -59,6 +59,7 @@ def meta_of(
     return {
         "program": prepared.text.to_json(),
         "asked_schemes": engine.asked_schemes,
+        "asked_evaluators": engine.asked_evaluators,
         "modules": engine.modules,
         "counting": engine.counting,
         "anew_seconds": engine.anew_seconds,
@@ -90,6 +91,7 @@ def restore(engine: Engine, snapshot: Snapshot) -> None:
     meta, prepared = snapshot.meta, engine.prepared
     engine.anew_seconds = meta["anew_seconds"]
     database = Database(prepared.program, engine.dictionary)
+    database.evaluators = prepared.choose_evaluators()
     for stored, table in snapshot.tables.items():
         if stored.startswith(STATED):
             name = stored.removeprefix(STATED)

@@ -85,7 +85,8 @@ class StratumMaintenance:
     def _fill(self, missing: list[str]) -> None:
         """What rules derive and users state in the tables that are new: all else is known by now."""
         for name in missing:
-            for columns, count in self.stated.facts(self._relation_of[name]):
+            relation = self._relation_of.get(name)
+            for columns, count in () if relation is None else self.stated.facts(relation):
                 self.tables.table(name).insert(columns, count)
         self.tables.flow_bounds()
         for rule in self.rules.rules:
@@ -152,6 +153,7 @@ class StratumMaintenance:
             for rule in self.deltas.recursive[Direction.GOING]:
                 if self.tables.has_new(rule.trigger):
                     self.derivations.run(rule, Direction.GOING)
+                    self._check_time()
             self.tables.remove()
             self._check()
 
@@ -182,7 +184,7 @@ class StratumMaintenance:
         for relation, (columns, count) in own.inserted.items():
             self.tables.table(self.rules.entries[relation]).insert(columns, count)
         self.tables.flow_bounds()
-        self.derivations.rederive()
+        self.derivations.rederive(self._check_time)
         self._start(Direction.COMING, changes)
         for added in own.added_rules:
             self.derivations.runner.run(self.deltas.whole(added).variant)
@@ -193,6 +195,7 @@ class StratumMaintenance:
             for rule in self.deltas.recursive[Direction.COMING]:
                 if self.tables.has_new(rule.trigger):
                     self.derivations.run(rule, Direction.COMING)
+                    self._check_time()
             self._check()
         self.tables.settle()
 
@@ -202,6 +205,7 @@ class StratumMaintenance:
         for rule in self.deltas.lower[direction]:
             if changes.may_show_new(rule.trigger, view):
                 self.derivations.run(rule, direction)
+                self._check_time()
         driven = [rule for rule, _ in self.deltas.negated[direction]]
         driven += [rules[direction] for _, rules in self.deltas.groups]
         for rule in driven:

@@ -7,17 +7,19 @@ the user states; so is a transitive relation that is a table, by the modular pap
     r(x, z) :- r(x, y), r(y, z).   →    r(x, y) :- @r.external(x, y).                  (a table only)
                                         r(x, z) :- r(x, y), @r.external(y, z).         (a table only)
 
-A union keeps a table of its own for what is not copied.
+A union keeps a table of its own for what is not copied. Rules that are evaluated over the nodes of hypertrees
+are maintained over them, and with them the nodes: a node belongs to the first stratum that reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gpuengine.language.program import Atom, Program, Relation, Rule, Variable
 from gpuengine.maintenance import names
+from gpuengine.planning.evaluators import Evaluators
 from gpuengine.planning.linearise import external_name, linear_rule
 from gpuengine.planning.plan import Stratum
 from gpuengine.planning.schemes import SchemePlan
@@ -64,12 +66,18 @@ def stratum_rules(
     program: Program,
     tables: Mapping[str, Scheme],
     schemes: Mapping[str, SchemePlan],
+    evaluators: Evaluators,
     *,
     modules: bool,
+    below: Collection[str],
 ) -> StratumRules:
-    """The maintained form of a stratum whose relations are stored as `tables` say."""
+    """The maintained form of a stratum whose relations are stored as `tables` say.
+
+    `below` are the tables that lower strata maintain.
+    """
     rules = [variant.rule for variant in stratum.once]
     rules += dict.fromkeys(variant.rule for variant in stratum.recursive)
+    written = set(rules)
     entries = {name: name for name in stratum.relations}
     fed: dict[str, str] = {}
     parts: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {}
@@ -91,7 +99,24 @@ def stratum_rules(
             rules = _without(rules, set(candidate.handled), name, entries[name])
             relation = program.relations[name]
             rules += [_copy_rule(relation, entries[name]), linear_rule(relation, entries[name])]
-    return StratumRules(stratum.relations, tuple(rules), entries, fed, parts)
+    relation_of = {entry: relation for relation, entry in entries.items()}
+    maintained: dict[Rule, None] = {}
+    for rule in rules:
+        derived = relation_of.get(rule.head.relation, rule.head.relation)
+        original = replace(rule, head=replace(rule.head, relation=derived))
+        if original in written:
+            maintained.update(dict.fromkeys(_nodes_of(original, evaluators, below)))
+            rule = replace(evaluators.evaluated(original), head=rule.head)
+        maintained[rule] = None
+    return StratumRules(stratum.relations, tuple(maintained), entries, fed, parts)
+
+
+def _nodes_of(rule: Rule, evaluators: Evaluators, below: Collection[str]) -> list[Rule]:
+    """The rules of the nodes that a rule is evaluated over, those that lower strata maintain left out."""
+    choice = evaluators.choices.get(rule)
+    if choice is None or choice.node_rules is None:
+        return []
+    return [node for node in choice.node_rules.nodes if node.head.relation not in below]
 
 
 def _candidate(plan: SchemePlan | None, shape: Shape) -> Candidate:

@@ -16,6 +16,7 @@ from gpuengine.evaluation.budget import Budget
 from gpuengine.evaluation.context import Context
 from gpuengine.evaluation.database import Database
 from gpuengine.evaluation.interruptible import Watcher, run_interruptibly
+from gpuengine.evaluation.node_room import join_large_nodes
 from gpuengine.evaluation.progress import Progress
 from gpuengine.evaluation.workers import Workers
 from gpuengine.kernels.cpu.backend import CPU
@@ -231,7 +232,9 @@ class Updater:
         if self._maintainer is None:
             stated = StatedFacts(engine.loaded, engine.aliases)
             context = self._context(engine.prepared, engine.database)
-            self._maintainer = Maintainer(engine.plan(engine.wanted), context, stated)
+            plan = engine.plan(engine.wanted)
+            join_large_nodes(plan, engine.database, context.budget)
+            self._maintainer = Maintainer(plan, context, stated)
         return self._maintainer
 
     def _maintainer_after(self, before: Maintainer, prepared: Prepared, *, loses: bool = False) -> Maintainer:
@@ -305,6 +308,7 @@ class Updater:
             if self.durable is not None:
                 context = self._context(prepared, database)
                 plan = prepared.plan(wanted)
+                join_large_nodes(plan, database, context.budget)
                 maintainer = Maintainer(plan, context, StatedFacts(tables, prepared.aliases))
                 self.durable.rewrite(
                     snapshot_of(engine, prepared, tables, database, maintainer.hidden, wanted)
