@@ -99,11 +99,12 @@ def _add_plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         commands,
         "plan",
         "show how a program would be evaluated",
-        "Show strata, delta rules, join orders and indexes, and why. Nothing is evaluated. With -F the facts "
-        "are loaded and the estimates come from them; without, default sizes are assumed.",
+        "Show strata, delta rules, join orders, hypertrees and indexes, and why. Nothing is evaluated. With "
+        "-F the facts are loaded and the estimates come from them; without, default sizes are assumed.",
     )
     _add_program(plan, facts_default=None)
     _add_schemes(plan)
+    _add_evaluators(plan)
     form = plan.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="the plan as one JSON object")
     form.add_argument("--svg", metavar="FILE", help="draw the plan; - is standard output")
@@ -243,6 +244,7 @@ def _add_quiet(parser: argparse.ArgumentParser) -> None:
 def _add_engine(parser: argparse.ArgumentParser) -> None:
     _add_machine(parser)
     _add_schemes(parser)
+    _add_evaluators(parser)
     parser.add_argument(
         "--no-modules",
         action="store_true",
@@ -295,6 +297,18 @@ def _add_schemes(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_evaluators(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--evaluator",
+        type=_evaluator,
+        action="append",
+        default=[],
+        metavar="RULE=EVALUATOR",
+        help="by what to evaluate a rule: join, hypertree, written or auto (the default); path is all rules "
+        "of path, path:2 its second one, * every rule; can be given several times",
+    )
+
+
 def _output_directory(text: str) -> Path | None:
     """None is standard output."""
     return None if text == "-" else Path(text)
@@ -332,6 +346,15 @@ def _scheme(text: str) -> tuple[str, str]:
     if not (equals and relation and scheme):
         raise argparse.ArgumentTypeError(f"{text!r} is not RELATION=SCHEME, such as path=closure")
     return relation, scheme
+
+
+def _evaluator(text: str) -> tuple[str, str]:
+    rule, equals, evaluator = text.partition("=")
+    if not (equals and rule and evaluator):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not RULE=EVALUATOR, such as path=hypertree or path:2=join"
+        )
+    return rule, evaluator
 
 
 def _memory(text: str) -> str:

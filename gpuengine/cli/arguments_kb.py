@@ -67,12 +67,13 @@ def check_query(parser: argparse.ArgumentParser, arguments: argparse.Namespace) 
             "-M": arguments.macro,
             "--on-error": arguments.on_error is not None,
             "--scheme": arguments.scheme,
+            "--evaluator": arguments.evaluator,
             "--no-modules": arguments.no_modules,
         }
         for option in (name for name, value in given.items() if value):
             parser.error(
-                f"{option} is for programs, but {arguments.program} is a knowledge base: its program, facts "
-                "and schemes are those that were saved"
+                f"{option} is for programs, but {arguments.program} is a knowledge base: its program, "
+                "facts, schemes and evaluators are those that were saved"
             )
     arguments.fact_dir = arguments.fact_dir or Path()
     arguments.on_error = arguments.on_error or "fail"

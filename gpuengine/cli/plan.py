@@ -41,7 +41,8 @@ def _explanation(arguments: argparse.Namespace) -> Explanation:
         load(engine, locate(needed_inputs(engine, wanted), arguments.fact_dir), arguments, line)
         line.clear()
         loaded = engine.loaded
-    return explain_plan(str(arguments.program), engine.plan(wanted), loaded, engine.aliases)
+    evaluators = engine.prepared.choose_evaluators()
+    return explain_plan(str(arguments.program), engine.plan(wanted), loaded, engine.aliases, evaluators)
 
 
 def _write(target: str, text: str) -> None:

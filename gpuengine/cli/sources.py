@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpuengine.cli.arguments_kb import is_knowledge_base
 from gpuengine.cli.live import LiveLine, count, size
-from gpuengine.errors import GpuEngineError, SchemeError
+from gpuengine.errors import EvaluatorError, GpuEngineError, SchemeError
 from gpuengine.io import find_facts
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def open_engine(arguments: argparse.Namespace) -> Engine:
         device=getattr(arguments, "device", 0),
         device_memory=getattr(arguments, "device_memory", None),
         schemes=_schemes(arguments.scheme),
+        evaluators=_evaluators(arguments.evaluator),
         modules=not getattr(arguments, "no_modules", False),
         counting=getattr(arguments, "counting", False),
         include_dirs=arguments.include_dir,
@@ -55,6 +56,15 @@ def _schemes(given: Iterable[tuple[str, str]]) -> dict[str, str]:
         if schemes.setdefault(relation, scheme) != scheme:
             raise SchemeError(f"--scheme asks for {relation}={schemes[relation]} and for {relation}={scheme}")
     return schemes
+
+
+def _evaluators(given: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The evaluators asked for, by rule; raises if two contradict each other."""
+    evaluators: dict[str, str] = {}
+    for rule, evaluator in given:
+        if evaluators.setdefault(rule, evaluator) != evaluator:
+            raise EvaluatorError(f"--evaluator asks for {rule}={evaluators[rule]} and for {rule}={evaluator}")
+    return evaluators
 
 
 def check_program(path: Path) -> None:

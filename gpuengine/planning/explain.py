@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuengine.planning.evaluator_views import HypertreeView, NodeView
 from gpuengine.planning.explanation import (
     ASSUMED_DERIVED,
     ASSUMED_INPUT,
     Explanation,
     RelationView,
-    StepView,
+    RuleView,
     StratumView,
-    VariantView,
 )
+from gpuengine.planning.step_views import StepView, VariantView
 
 _LEGEND = {
     "drive": "its facts start the rule, one binding each",
@@ -70,8 +71,8 @@ def _sizes(explanation: Explanation) -> Iterator[str]:
     else:
         yield f"No facts were loaded: each input is assumed to hold {ASSUMED_INPUT:,.0f} facts, and"
         yield f"{derived}. Give -F DIR for estimates from your facts."
-    yield "Estimates of a delta rule are for all its rounds together. A run orders each rule by what its"
-    yield "relations hold at that time, so its order can be another one."
+    yield "Estimates of a delta rule are for all its rounds together. A run orders each rule, and chooses"
+    yield "what evaluates it, by what its relations hold at that time, so both can be others."
 
 
 def _signature(relation: RelationView) -> str:
@@ -100,15 +101,19 @@ def _stratum(stratum: StratumView, program: str) -> Iterator[str]:
     kind = "recursive: repeated until a round derives nothing new" if stratum.recursive else "evaluated once"
     yield f"Stratum {stratum.number}: {', '.join(stratum.relations)}  ({kind})"
     for rule in stratum.rules:
-        yield f"  {place(rule.where, program)}: {rule.text}"
+        yield f"  {rule.name}, {place(rule.where, program)}: {rule.text}"
         if rule.implied_by:
             yield f"    {_implied(rule.implied_by)}"
+        if rule.evaluator:
+            yield from _evaluator(rule)
+        if rule.hypertree is not None:
+            yield from _hypertree(rule.hypertree)
         for variant in rule.variants:
             yield f"    {_when(variant)}: {variant.reason}"
             yield from _steps(variant.steps, "      ")
         if rule.split is not None:
             yield f"    a run may join {rule.split.joins} first and keep {rule.split.relation}:"
-            costs = f"{_rounded(rule.split.cost_before)} bindings become {_rounded(rule.split.cost_after)}"
+            costs = f"{rounded(rule.split.cost_before)} bindings become {rounded(rule.split.cost_after)}"
             yield f"      {costs} if the sizes are as estimated"
     if stratum.indexes:
         yield f"  indexes: {'; '.join(stratum.indexes)}"
@@ -117,6 +122,52 @@ def _stratum(stratum: StratumView, program: str) -> Iterator[str]:
 def _implied(scheme: str) -> str:
     chosen, undecided, _ = scheme.partition(" or table")
     return f"not evaluated{' if it becomes a ' + chosen if undecided else ''}: the {chosen} implies it"
+
+
+def _evaluator(rule: RuleView) -> Iterator[str]:
+    by = {"join": "a join plan", "written": "a join plan, as written", "hypertree": "a hypertree"}
+    width = f" of width {rule.hypertree.width}" if rule.hypertree is not None else ""
+    yield f"    by {by[rule.evaluator]}{width}" + (f": {rule.why}" if rule.why else "")
+    if rule.join_cost or rule.hypertree is not None:
+        yield f"      {costs(rule)}"
+
+
+def costs(rule: RuleView) -> str:
+    """The expected bindings that were compared."""
+    join, tree = f"~{rounded(rule.join_cost)}", f"~{rounded(rule.tree_cost)}"
+    if rule.hypertree is not None:
+        return f"{tree} bindings expected, {join} by join plans"
+    return f"{join} bindings expected" + (f", {tree} by a hypertree" if rule.tree_cost else "")
+
+
+def _hypertree(hypertree: HypertreeView) -> Iterator[str]:
+    if hypertree.shared_with:
+        yield f"      shares the nodes of {hypertree.shared_with}"
+    depths: dict[int, int] = {}
+    for node in hypertree.nodes:
+        depths[node.number] = depths.get(node.parent, 0) + 1
+        yield from _node(node, "  " * (depths[node.number] + 2))
+    when = "once, when the stratum begins"
+    if hypertree.deltas:
+        when = f"each round, for the new facts of {', '.join(hypertree.deltas)}"
+    yield f"      over the nodes: {hypertree.over}"
+    how = ": read from the node"
+    if len(hypertree.nodes) != 1:
+        how = ": reduced by semi-joins along the tree where that pays off, then joined"
+    yield f"        {when}{'' if hypertree.shared_with else how}"
+
+
+def _node(node: NodeView, indent: str) -> Iterator[str]:
+    above = f", below node {node.parent} by {', '.join(node.shared) or 'no variable'}" if node.parent else ""
+    yield f"{indent}node {node.number}{above}: {node.atom}  ~{rounded(node.rows)} rows"
+    kept = "all kept" if node.kept == node.variables else f"kept: {', '.join(node.kept) or 'none'}"
+    yield f"{indent}  variables χ: {', '.join(node.variables) or 'none'}; {kept}"
+    yield f"{indent}  atoms λ: {', '.join(node.atoms)}" + "".join(f"; {part}" for part in node.filters)
+    if node.same_as:
+        yield f"{indent}  made as for {node.same_as}"
+    for variant in node.variants:
+        yield f"{indent}  {_when(variant)}: {variant.reason}"
+        yield from _steps(variant.steps, f"{indent}    ")
 
 
 def _when(variant: VariantView) -> str:
@@ -128,7 +179,7 @@ def _when(variant: VariantView) -> str:
 def _steps(steps: tuple[StepView, ...], indent: str) -> Iterator[str]:
     width = max((len(_what(step)) for step in steps), default=0)
     for number, step in enumerate(steps, 1):
-        yield f"{indent}{number}. {step.access:9} {_what(step):{width}}  ~{_rounded(step.estimate)} bindings"
+        yield f"{indent}{number}. {step.access:9} {_what(step):{width}}  ~{rounded(step.estimate)} bindings"
         if step.rivals:
             rivals = ", ".join(step.rivals)
             yield f"{indent}   or {rivals}: for each binding the one with fewest matches is read"
@@ -142,9 +193,9 @@ def _what(step: StepView) -> str:
     return f"{step.literal}{domain}{by}{scheme}"
 
 
-def _rounded(number: float) -> str:
+def rounded(number: float) -> str:
     """Three digits are more than an estimate deserves."""
-    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+    for unit, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= scale:
             return f"{number / scale:.3g} {unit}"
     return f"{number:.3g}" if number else "0"
@@ -153,7 +204,7 @@ def _rounded(number: float) -> str:
 def _all_steps(explanation: Explanation) -> Iterator[StepView]:
     for stratum in explanation.strata:
         for rule in stratum.rules:
-            for variant in rule.variants:
+            for variant in rule.all_variants:
                 yield from _with_inner(variant.steps)
 
 

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpuengine.language.program import Aggregate, Atom, Constant, Literal, Negation, Program, Rule, Variable
-from gpuengine.planning.order import Statistics, order_body
-from gpuengine.planning.plan import Access, BodyPlan, Plan, Step, Stratum, Variant, describe
+from gpuengine.language.program import Aggregate, Atom, Literal, Negation, Program, Rule
+from gpuengine.planning.evaluator_views import EvaluatorViews, HypertreeView
+from gpuengine.planning.evaluators import Evaluator, Evaluators
+from gpuengine.planning.order import Statistics
+from gpuengine.planning.plan import Plan, Stratum, Variant, describe
 from gpuengine.planning.scheme_views import SchemeView, view_schemes
 from gpuengine.planning.sharing import Alias
 from gpuengine.planning.split import find_split
+from gpuengine.planning.step_views import VariantView
 from gpuengine.schemes.table import Table
 
 ASSUMED_INPUT = 100_000.0
@@ -25,6 +28,8 @@ class Facts(Protocol):
     def __len__(self) -> int: ...
 
     def distinct(self, column: int) -> float: ...
+
+    def skew(self, column: int) -> float: ...
 
 
 class PlanStatistics:
@@ -59,38 +64,10 @@ class PlanStatistics:
             return self._loaded[relation].distinct(column)
         return float(self.count(relation) ** _ASSUMED_DISTINCT_POWER)
 
-
-@dataclass(frozen=True, slots=True)
-class StepView:
-    """One literal in its place. `domain` is which facts it reads: all, new (the delta) or old.
-
-    `columns` are the bound ones, by name; `estimate` the bindings expected after it; `rivals` the
-    atoms that compete to bind the same variable (the one with fewest matches is read for each binding);
-    `inner` the steps of an aggregate's body. `scheme` is how the relation is stored, "" for a table;
-    `enumerates` says that all facts of a compact one are listed.
-    """
-
-    literal: str
-    relation: str | None
-    access: str
-    domain: str
-    columns: tuple[str, ...]
-    estimate: float
-    rivals: tuple[str, ...]
-    inner: tuple[StepView, ...]
-    scheme: str = ""
-    enumerates: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class VariantView:
-    """One way a rule is evaluated: once (`delta` None), or for the new facts of a relation."""
-
-    delta: str | None
-    steps: tuple[StepView, ...]
-    indexes: tuple[str, ...]
-    cost: float
-    reason: str
+    def skew(self, relation: str, column: int) -> float:
+        if relation in self._derived or self._loaded is None:
+            return 1.0
+        return self._loaded[relation].skew(column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +82,31 @@ class SplitView:
 
 @dataclass(frozen=True, slots=True)
 class RuleView:
-    """`implied_by` is the scheme that makes evaluating the rule needless, "" if none does."""
+    """`name` is the head's relation and which of its rules it is; `evaluator` is join, hypertree or written.
 
+    Costs are expected bindings, of the join plans and of the hypertree, or 0 if nobody had to know them. A
+    rule with a `hypertree` has its `variants` there, by node. `implied_by` is the scheme that makes
+    evaluating the rule needless, "" if none does; then there may be no evaluator.
+    """
+
+    name: str
     text: str
     where: str
     head: str
+    evaluator: str
+    why: str
+    join_cost: float
+    tree_cost: float
+    hypertree: HypertreeView | None
     variants: tuple[VariantView, ...]
     split: SplitView | None
     implied_by: str = ""
+
+    @property
+    def all_variants(self) -> tuple[VariantView, ...]:
+        """Those of its nodes, if it has any."""
+        nodes = self.hypertree.nodes if self.hypertree is not None else ()
+        return (*(variant for node in nodes for variant in node.variants), *self.variants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +167,16 @@ def explain_plan(
     plan: Plan,
     loaded: Mapping[str, Table] | None = None,
     aliases: Mapping[str, Alias] | None = None,
+    evaluators: Evaluators | None = None,
 ) -> Explanation:
-    """Order every delta variant by the statistics at hand, and describe the result."""
+    """Choose what evaluates each rule and order it by the statistics at hand, and describe the result.
+
+    `evaluators` know what is asked for; None is nothing.
+    """
     statistics = PlanStatistics(plan.program, loaded)
     schemes = view_schemes(plan, aliases or {}, loaded)
-    strata = tuple(_stratum(stratum, plan.program, statistics, schemes) for stratum in plan.strata)
+    evaluated = EvaluatorViews(plan, evaluators, statistics, schemes)
+    strata = tuple(_stratum(stratum, plan.program, statistics, schemes, evaluated) for stratum in plan.strata)
     read = {dependency.relation for stratum in strata for dependency in stratum.reads}
     live = read | {name for stratum in strata for name in stratum.relations}
     live |= {rule.head.relation for rule in plan.facts}
@@ -220,33 +219,55 @@ def _relation(
 
 
 def _stratum(
-    stratum: Stratum, program: Program, statistics: Statistics, schemes: Mapping[str, SchemeView]
+    stratum: Stratum,
+    program: Program,
+    statistics: Statistics,
+    schemes: Mapping[str, SchemeView],
+    evaluated: EvaluatorViews,
 ) -> StratumView:
-    variants: dict[int, list[VariantView]] = {}
-    rules: dict[int, Rule] = {}
+    variants: dict[int, list[Variant]] = {}
     for variant in (*stratum.once, *stratum.recursive):
-        rules[id(variant.rule)] = variant.rule
-        variants.setdefault(id(variant.rule), [])
-        if not _is_implied(variant.rule, schemes):
-            variants[id(variant.rule)].append(_variant(variant, program, statistics, schemes))
-    recursive = {id(variant.rule) for variant in stratum.recursive}
+        variants.setdefault(id(variant.rule), []).append(variant)
+    rules = [given[0].rule for given in variants.values()]
     views = tuple(
-        RuleView(
-            _one_line(rule.text),
-            str(rule.span),
-            rule.head.relation,
-            tuple(variants[key]),
-            _split(rule, stratum, program, statistics)
-            if key in recursive and not _is_implied(rule, schemes)
-            else None,
-            _implied(rule, schemes),
-        )
-        for key, rule in rules.items()
+        _rule(rule, given, stratum, program, statistics, schemes, evaluated)
+        for rule, given in zip(rules, variants.values(), strict=True)
     )
-    indexes = sorted({index for rule in views for variant in rule.variants for index in variant.indexes})
-    reads = dict.fromkeys(dependency for rule in rules.values() for dependency in _dependencies(rule.body))
+    indexes = sorted({index for rule in views for variant in rule.all_variants for index in variant.indexes})
+    reads = dict.fromkeys(dependency for rule in rules for dependency in _dependencies(rule.body))
     return StratumView(
         stratum.number + 1, stratum.relations, stratum.is_recursive, views, tuple(reads), tuple(indexes)
+    )
+
+
+def _rule(
+    rule: Rule,
+    variants: Sequence[Variant],
+    stratum: Stratum,
+    program: Program,
+    statistics: Statistics,
+    schemes: Mapping[str, SchemeView],
+    evaluated: EvaluatorViews,
+) -> RuleView:
+    name, text, where = evaluated.name(rule), _one_line(rule.text), str(rule.span)
+    implied = _implied(rule, schemes)
+    if _is_implied(rule, schemes):
+        return RuleView(name, text, where, rule.head.relation, "", "", 0.0, 0.0, None, (), None, implied)
+    choice = evaluated.choose(rule, stratum)
+    may_split = variants[0].delta is not None and choice.evaluator is Evaluator.JOIN
+    return RuleView(
+        name,
+        text,
+        where,
+        rule.head.relation,
+        choice.evaluator.value,
+        choice.why,
+        choice.join_cost,
+        choice.tree_cost,
+        evaluated.hypertree(rule, choice, stratum),
+        evaluated.variants(rule, choice, variants),
+        _split(rule, stratum, program, statistics) if may_split else None,
+        implied,
     )
 
 
@@ -277,112 +298,6 @@ def _dependencies(body: Sequence[Literal], inside: str | None = None) -> Iterato
             yield Dependency(literal.atom.relation, inside or "negates")
         elif isinstance(literal, Aggregate):
             yield from _dependencies(literal.body, "aggregates")
-
-
-def _variant(
-    variant: Variant, program: Program, statistics: Statistics, schemes: Mapping[str, SchemeView]
-) -> VariantView:
-    body = variant.rule.body
-    read = body[variant.delta] if variant.delta is not None else None
-    compact = isinstance(read, Atom) and read.relation in schemes and schemes[read.relation].is_compact
-    plan = order_body(body, statistics, driver=None if compact else variant.delta)
-    domains = dict.fromkeys(variant.old, "old")
-    if variant.delta is not None:
-        domains[variant.delta] = "new"
-    delta = body[variant.delta] if variant.delta is not None else None
-    indexes: list[str] = []
-    steps = _steps(body, plan, domains, program, statistics, indexes, schemes)
-    return VariantView(
-        delta.relation if isinstance(delta, Atom) else None,
-        steps,
-        tuple(dict.fromkeys(indexes)),
-        plan.cost,
-        plan.reason,
-    )
-
-
-def _steps(
-    body: Sequence[Literal],
-    plan: BodyPlan,
-    domains: Mapping[int, str],
-    program: Program,
-    statistics: Statistics,
-    indexes: list[str],
-    schemes: Mapping[str, SchemeView],
-) -> tuple[StepView, ...]:
-    """Describe the steps in their order; the indexes they need are added to `indexes`."""
-    views = []
-    for step in plan.steps:
-        literal = step.literal
-        atom = literal.atom if isinstance(literal, Negation) else literal
-        inner: tuple[StepView, ...] = ()
-        columns: tuple[str, ...] = ()
-        if isinstance(literal, Aggregate):
-            own = order_body(literal.body, statistics, given=frozenset(literal.outer))
-            inner = _steps(literal.body, own, {}, program, statistics, indexes, schemes)
-        if isinstance(atom, Atom):
-            columns = _names(program, atom.relation, step.bound_columns)
-            stored = schemes.get(atom.relation)
-            if (
-                step.access in (Access.PROBE, Access.EXISTS)
-                and columns
-                and (stored is None or not stored.is_compact)
-            ):
-                indexes.append(f"{atom.relation} by ({', '.join(columns)})")
-        rivals = []
-        for position in step.alternatives:
-            rival = body[position]
-            assert isinstance(rival, Atom)
-            bound = _names(program, rival.relation, _rival_columns(rival, atom))
-            indexes.append(f"{rival.relation} by ({', '.join(bound)})")
-            rivals.append(describe(rival))
-        views.append(
-            StepView(
-                describe(literal),
-                atom.relation if isinstance(atom, Atom) else None,
-                _access(step),
-                domains.get(step.position, "all") if isinstance(atom, Atom) else "",
-                columns,
-                step.estimate,
-                tuple(rivals),
-                inner,
-                *_stored(atom, step, schemes),
-            )
-        )
-    return tuple(views)
-
-
-def _stored(atom: Literal, step: Step, schemes: Mapping[str, SchemeView]) -> tuple[str, bool]:
-    """How a step's relation is stored, if not in a table, and whether the step lists all of it."""
-    view = schemes.get(atom.relation) if isinstance(atom, Atom) else None
-    if view is None or not view.is_compact:
-        return "", False
-    assert isinstance(atom, Atom)
-    several = sum(isinstance(arg, Variable) for arg in atom.args) > 1
-    return view.scheme, several and step.access in (Access.DRIVE, Access.SCAN)
-
-
-def _rival_columns(rival: Atom, atom: Literal) -> tuple[int, ...]:
-    """The columns of `rival` that are bound when it competes with `atom`: all but the variable both bind."""
-    assert isinstance(atom, Atom)
-    counted = [arg for arg in rival.args if isinstance(arg, Variable)]
-    shared = {arg for arg in counted if arg in atom.args}
-    new = next((arg for arg in counted if arg in shared and counted.count(arg) == 1), None)
-    return tuple(
-        c
-        for c, arg in enumerate(rival.args)
-        if isinstance(arg, Constant) or (isinstance(arg, Variable) and arg != new)
-    )
-
-
-def _access(step: Step) -> str:
-    if step.access is not None:
-        return step.access.value
-    return "aggregate" if isinstance(step.literal, Aggregate) else "compute"
-
-
-def _names(program: Program, relation: str, columns: Sequence[int]) -> tuple[str, ...]:
-    return tuple(program.relations[relation].attributes[column].name for column in columns)
 
 
 def _one_line(text: str) -> str:

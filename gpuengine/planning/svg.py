@@ -1,26 +1,25 @@
 """A plan as a drawing: facts on top, a box for each stratum below, arrows to it from what it reads.
 
 All boxes stand in one column and the arrows run in lanes to its left, so that no arrow crosses a box
-however large the program is.
+however large the program is. The hypertrees of rules follow, one below the other.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from html import escape
 
+from gpuengine.planning.evaluator_views import HypertreeView
 from gpuengine.planning.explain import place
-from gpuengine.planning.explanation import Explanation, RelationView, StepView, StratumView, VariantView
+from gpuengine.planning.explanation import Explanation, RelationView, StratumView
+from gpuengine.planning.hypertree_svg import STYLE as HYPERTREE_STYLE
+from gpuengine.planning.hypertree_svg import Drawing
+from gpuengine.planning.step_views import StepView, VariantView
+from gpuengine.planning.svg_text import CHARACTER, LINE, PADDING, safe, shortened, text
 
-_CHARACTER = 7.25  # width of one character of the 12-pixel monospaced font
-_LINE = 18
-_PADDING = 12
 _GAP = 26
 _LANE = 11
 _MARGIN = 24
-_MOST_CHARACTERS = 110
 
 _STYLE = """
 text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #1f2933; }
@@ -52,15 +51,17 @@ class _Box:
 
     @property
     def height(self) -> float:
-        return len(self.lines) * _LINE + 2 * _PADDING - 4
+        return len(self.lines) * LINE + 2 * PADDING - 4
 
     @property
     def width(self) -> float:
-        return max(len(line.text) + 2 * line.indent for line in self.lines) * _CHARACTER + 2 * _PADDING
+        return (
+            max(len(shortened(line.text)) + 2 * line.indent for line in self.lines) * CHARACTER + 2 * PADDING
+        )
 
     def middle(self, number: int) -> float:
         """The height at which line `number` is written."""
-        return self.top + _PADDING + number * _LINE + _LINE / 2 - 2
+        return self.top + PADDING + number * LINE + LINE / 2 - 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def draw(explanation: Explanation) -> str:
     boxes = [_facts_box(explanation), *(_stratum_box(s, explanation.program) for s in explanation.strata)]
     if explanation.dropped:
         boxes.append(_dropped_box(explanation))
-    top = float(_MARGIN + 2 * _LINE)
+    top = float(_MARGIN + 2 * LINE)
     for box in boxes:
         box.top = top
         top += box.height + _GAP
@@ -84,21 +85,33 @@ def draw(explanation: Explanation) -> str:
     lanes = _lanes(arrows)
     left = _MARGIN + _LANE * (max(lanes, default=0) + 2)
     width = max(box.width for box in boxes)
-    total_width = max(left + width + _MARGIN, 560)
-    total_height = top + 2 * _LINE
+    trees = [
+        Drawing(rule, rule.hypertree)
+        for stratum in explanation.strata
+        for rule in stratum.rules
+        if rule.hypertree is not None and rule.hypertree.nodes
+    ]
+    total_width = max(left + width + _MARGIN, 560, *(2 * _MARGIN + tree.width for tree in trees))
+    total_height = top + sum(tree.height + _GAP for tree in trees) + (3 if trees else 2) * LINE
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{total_width:.0f}" height="{total_height:.0f}" '
         f'viewBox="0 0 {total_width:.0f} {total_height:.0f}" role="img">',
-        f"<title>{_safe(f'Plan of {explanation.program}')}</title><style>{_STYLE}</style>",
+        f"<title>{safe(f'Plan of {explanation.program}')}</title><style>{_STYLE}{HYPERTREE_STYLE}</style>",
         _markers(),
         '<rect width="100%" height="100%" fill="white"/>',
-        _text(_MARGIN, _MARGIN + 4, f"Plan of {explanation.program}", "title"),
-        _text(_MARGIN, _MARGIN + 4 + _LINE, _sizes(explanation), "note"),
+        text(_MARGIN, _MARGIN + 4, f"Plan of {explanation.program}", "title"),
+        text(_MARGIN, _MARGIN + 4 + LINE, _sizes(explanation), "note"),
     ]
     for box in boxes:
         parts += _draw_box(box, left, width)
     parts += [_draw_arrow(arrow, lane, left) for arrow, lane in zip(arrows, lanes, strict=True)]
+    for tree in trees:
+        parts += tree.draw(_MARGIN, top)
+        top += tree.height + _GAP
     parts += _legend(top + 4)
+    if trees:
+        meaning = "χ: the variables of a node, bold if it keeps them; λ: its atoms"
+        parts.append(text(_MARGIN, top + 8 + LINE, meaning, "note"))
     return "\n".join([*parts, "</svg>\n"])
 
 
@@ -128,12 +141,14 @@ def _fact_line(relation: RelationView) -> str:
 def _stratum_box(stratum: StratumView, program: str) -> _Box:
     kind = "recursive, until nothing new" if stratum.recursive else "once"
     title = f"Stratum {stratum.number}: {', '.join(stratum.relations)}  ({kind})"
-    lines = [_Line(_shortened(title), "title", 0, stratum.relations)]
+    lines = [_Line(title, "title", 0, stratum.relations)]
     for rule in stratum.rules:
-        lines.append(_Line(_shortened(f"{place(rule.where, program)}: {rule.text}"), "rule", 1))
-        lines += [_Line(_shortened(_order(variant)), "", 2) for variant in rule.variants]
+        lines.append(_Line(f"{rule.name}, {place(rule.where, program)}: {rule.text}", "rule", 1))
+        if rule.hypertree is not None:
+            lines.append(_Line(f"{_nodes(rule.hypertree)}:  {rule.hypertree.over}", "", 2))
+        lines += [_Line(_order(variant), "", 2) for variant in rule.variants]
     if stratum.indexes:
-        lines.append(_Line(_shortened(f"indexes: {'; '.join(stratum.indexes)}"), "note", 1))
+        lines.append(_Line(f"indexes: {'; '.join(stratum.indexes)}", "note", 1))
     reads = [(read.relation, read.how) for read in stratum.reads if read.relation not in stratum.relations]
     return _Box("box recursive" if stratum.recursive else "box", lines, reads)
 
@@ -141,8 +156,14 @@ def _stratum_box(stratum: StratumView, program: str) -> _Box:
 def _dropped_box(explanation: Explanation) -> _Box:
     lines = [_Line("Dropped: no output depends on these", "title")]
     for rule in explanation.dropped:
-        lines.append(_Line(_shortened(f"{place(rule.where, explanation.program)}: {rule.text}"), "note", 1))
+        lines.append(_Line(f"{place(rule.where, explanation.program)}: {rule.text}", "note", 1))
     return _Box("box", lines)
+
+
+def _nodes(hypertree: HypertreeView) -> str:
+    if hypertree.shared_with:
+        return f"over the nodes of {hypertree.shared_with}"
+    return f"over {len(hypertree.nodes)} nodes, drawn below"
 
 
 def _order(variant: VariantView) -> str:
@@ -205,8 +226,8 @@ def _draw_box(box: _Box, left: float, width: float) -> Iterator[str]:
         f'height="{box.height:.1f}" rx="6"/>'
     )
     for number, line in enumerate(box.lines):
-        x = left + _PADDING + 2 * line.indent * _CHARACTER
-        yield _text(x, box.middle(number) + 4, line.text, line.style)
+        x = left + PADDING + 2 * line.indent * CHARACTER
+        yield text(x, box.middle(number) + 4, line.text, line.style)
 
 
 def _draw_arrow(arrow: _Arrow, lane: int, left: float) -> str:
@@ -217,7 +238,7 @@ def _draw_arrow(arrow: _Arrow, lane: int, left: float) -> str:
     back = f"V{end - corner:.1f} Q{x:.1f},{end:.1f} {x + corner:.1f},{end:.1f} H{left - 1:.1f}"
     return (
         f'<path class="arrow {arrow.how}" d="{out} {back}" marker-end="url(#{arrow.how})">'
-        f"<title>{_safe(f'{arrow.how} {arrow.relation}')}</title></path>"
+        f"<title>{safe(f'{arrow.how} {arrow.relation}')}</title></path>"
     )
 
 
@@ -225,20 +246,6 @@ def _legend(y: float) -> Iterator[str]:
     x = float(_MARGIN)
     for how in ("reads", "negates", "aggregates"):
         yield f'<path class="arrow {how}" d="M{x},{y} h34" marker-end="url(#{how})"/>'
-        yield _text(x + 40, y + 4, how, "note")
-        x += 40 + len(how) * _CHARACTER + 20
-    yield _text(x, y + 4, "Δ: the new facts of the last round", "note")
-
-
-def _text(x: float, y: float, text: str, style: str = "") -> str:
-    css = f' class="{style}"' if style else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{css} xml:space="preserve">{_safe(text)}</text>'
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
-
-
-def _safe(text: str) -> str:
-    """Escaped, and without the characters that XML can't hold."""
-    return escape(re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text))
+        yield text(x + 40, y + 4, how, "note")
+        x += 40 + len(how) * CHARACTER + 20
+    yield text(x, y + 4, "Δ: the new facts of the last round", "note")

@@ -366,6 +366,7 @@ def test_damage_is_found(project: Project) -> None:
                 ("-I", "."),
                 ("-M", "A=1"),
                 ("--scheme", "path=table"),
+                ("--evaluator", "path=join"),
                 ("--no-modules",),
                 ("--on-error", "fail"),
             )

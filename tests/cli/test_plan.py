@@ -33,8 +33,8 @@ def test_text_without_facts(tmp_path: Path) -> None:
         == """Plan of reach.dl
 No facts were loaded: each input is assumed to hold 100,000 facts, and
 derived relations are assumed to hold 1,000,000 facts. Give -F DIR for estimates from your facts.
-Estimates of a delta rule are for all its rounds together. A run orders each rule by what its
-relations hold at that time, so its order can be another one.
+Estimates of a delta rule are for all its rounds together. A run orders each rule, and chooses
+what evaluates it, by what its relations hold at that time, so both can be others.
 
 Relations
   edge(x, y)  input, about 100,000 facts assumed
@@ -43,11 +43,13 @@ Relations
 decided when its facts are known: from 300,000 pairs on
 
 Stratum 1: path  (recursive: repeated until a round derives nothing new)
-  line 6: path(x, y) :- edge(x, y).
+  path:1, line 6: path(x, y) :- edge(x, y).
+    by a join plan
     once, when the stratum begins: starts from edge (100,000 facts)
       1. drive     edge(x, y)  ~100 k bindings
-  line 7: path(x, z) :- path(x, y), edge(y, z).
+  path:2, line 7: path(x, z) :- path(x, y), edge(y, z).
     not evaluated if it becomes a closure: the closure implies it
+    by a join plan
     each round, for the new facts of path: starts from the delta of path; cheapest of the orders by expected \
 bindings
       1. drive     path(x, y) [new]    ~1 M bindings

@@ -1,0 +1,209 @@
+"""By what the rules of a plan will be evaluated, and the hypertrees of those evaluated over nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gpuengine.language.program import Atom, BodyOrder, Literal, Rule, Variable, binds
+from gpuengine.planning.evaluators import Choice, Evaluator, Evaluators, rule_names
+from gpuengine.planning.hypertree import Decomposition, Node
+from gpuengine.planning.node_rules import NodeRules
+from gpuengine.planning.order import Statistics
+from gpuengine.planning.passes import blank_rule
+from gpuengine.planning.plan import Plan, Stratum, Variant, describe
+from gpuengine.planning.scheme_views import SchemeView
+from gpuengine.planning.step_views import VariantView, view_variant
+from gpuengine.planning.strata import delta_variants
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node of a hypertree; nodes are numbered from 1 in preorder, and `parent` 0 means the root.
+
+    `atom` is what the rule over the nodes reads: the relation that holds the node's instantiations, or the
+    atom itself if there is no other. `variables` are χ, of which `kept` are stored and `shared` are also in
+    the node above; `atoms` are λ and `filters` what else is evaluated there. `rows` and `cost` are expected.
+    If the node is made as another one, `same_as` names that, or its rule, and there are no `variants`.
+    """
+
+    number: int
+    parent: int
+    relation: str
+    atom: str
+    variables: tuple[str, ...]
+    kept: tuple[str, ...]
+    shared: tuple[str, ...]
+    atoms: tuple[str, ...]
+    filters: tuple[str, ...]
+    rows: float
+    cost: float
+    same_as: str
+    variants: tuple[VariantView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HypertreeView:
+    """`over` is the rule over the nodes, evaluated for the new facts of `deltas`; once if there are none.
+
+    If the nodes are those of another rule of the clause, `shared_with` names that, and `nodes` are there.
+    """
+
+    width: int
+    over: str
+    deltas: tuple[str, ...]
+    shared_with: str
+    nodes: tuple[NodeView, ...]
+
+
+class EvaluatorViews:
+    """Chooses for the rules of a plan as a run does, if asked in the order of the strata.
+
+    What is described once is referred to afterwards.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        evaluators: Evaluators | None,
+        statistics: Statistics,
+        schemes: Mapping[str, SchemeView],
+    ) -> None:
+        self._program = plan.program
+        self._names = rule_names(plan.program.rules)
+        self._evaluators = evaluators or Evaluators(plan.program.rules, {})
+        self._statistics = statistics
+        self._schemes = schemes
+        self._is_limited = any(directive.kind == "limitsize" for directive in plan.program.directives)
+        self._described: dict[int, str] = {}
+        self._made_for: dict[str, str] = {}
+
+    def name(self, rule: Rule) -> str:
+        """``path:2`` for the second rule of path."""
+        return self._names[rule]
+
+    def choose(self, rule: Rule, stratum: Stratum) -> Choice:
+        """By what a run evaluates a rule, if its statistics are the same."""
+        if self._is_limited:
+            return Choice(Evaluator.JOIN, "the program has a .limitsize")
+        return self._evaluators.choose(rule, stratum.relations, self._statistics)
+
+    def variants(self, rule: Rule, choice: Choice, given: Iterable[Variant]) -> tuple[VariantView, ...]:
+        """The join plans of a rule; none if it is evaluated over nodes."""
+        if choice.node_rules is not None:
+            return ()
+        if choice.evaluator is Evaluator.WRITTEN:
+            written = replace(rule, order=BodyOrder.WRITTEN)
+            given = [replace(variant, rule=written) for variant in given]
+        return self._views(given)
+
+    def hypertree(self, rule: Rule, choice: Choice, stratum: Stratum) -> HypertreeView | None:
+        """The nodes over which a rule is evaluated, if it is."""
+        made = choice.node_rules
+        if made is None:
+            return None
+        over = made.over[rule]
+        recursive = {one.head.relation for one in made.nodes if delta_variants(one, stratum.relations)}
+        members = {*stratum.relations, *recursive}
+        deltas = dict.fromkeys(
+            part.relation for part in over.body if isinstance(part, Atom) and part.relation in members
+        )
+        described = self._described.setdefault(id(made), self.name(rule))
+        is_first = described == self.name(rule)
+        return HypertreeView(
+            made.decomposition.width,
+            _told(over),
+            tuple(deltas),
+            "" if is_first else described,
+            self._nodes(made, over, stratum) if is_first else (),
+        )
+
+    def _nodes(self, made: NodeRules, over: Rule, stratum: Stratum) -> tuple[NodeView, ...]:
+        nodes = made.decomposition.nodes
+        parents = _parents(made.decomposition)
+        order = _variables(made.body)
+        filters = _filters(made, over)
+        own = {rule.head.relation for rule in made.nodes}
+        first: dict[str, int] = {}
+        views = []
+        for number, (node, atom) in enumerate(zip(nodes, over.body, strict=False), 1):
+            assert isinstance(atom, Atom)
+            above = nodes[parents[number] - 1].variables if parents[number] else frozenset()
+            variants: list[Variant] = []
+            same_as = self._made_for.get(atom.relation, "")
+            if atom.relation in own and not same_as:
+                if first.setdefault(atom.relation, number) == number:
+                    rule = _node_rule(atom, node, made.body, filters[node])
+                    variants = delta_variants(rule, stratum.relations) or [Variant(rule, None, frozenset())]
+                else:
+                    same_as = f"node {first[atom.relation]}"
+            views.append(
+                NodeView(
+                    number,
+                    parents[number],
+                    atom.relation,
+                    describe(atom),
+                    _shown(v for v in order if v in node.variables),
+                    _shown(v for v in order if v in atom.args),
+                    _shown(v for v in order if v in node.variables & above),
+                    tuple(describe(made.body[at]) for at in node.atoms),
+                    tuple(describe(part) for part in filters[node]),
+                    node.rows,
+                    node.cost,
+                    same_as,
+                    self._views(variants),
+                )
+            )
+        described = self._described[id(made)]
+        self._made_for |= {name: described for name in own if name not in self._made_for}
+        return tuple(views)
+
+    def _views(self, variants: Iterable[Variant]) -> tuple[VariantView, ...]:
+        return tuple(
+            view_variant(variant, self._program, self._statistics, self._schemes) for variant in variants
+        )
+
+
+def _parents(decomposition: Decomposition) -> dict[int, int]:
+    """By number of a node that of the one above, 0 for the root."""
+    parents: dict[int, int] = {}
+
+    def visit(node: Node, above: int) -> None:
+        number = len(parents) + 1
+        parents[number] = above
+        for child in node.children:
+            visit(child, number)
+
+    visit(decomposition.root, 0)
+    return parents
+
+
+def _filters(made: NodeRules, over: Rule) -> dict[Node, list[Literal]]:
+    """What nodes evaluate besides their atoms; the other literals are in the rule over them."""
+    placed: dict[Node, list[Literal]] = {node: [] for node in made.decomposition.nodes}
+    for literal in made.body:
+        if not isinstance(literal, Atom) and literal not in over.body:
+            home = next(node for node in placed if binds(literal, node.variables) == frozenset())
+            placed[home].append(literal)
+    return placed
+
+
+def _node_rule(head: Atom, node: Node, body: Sequence[Literal], filters: Sequence[Literal]) -> Rule:
+    """The rule of a node in the variables of its own clause; a node that is the same may have other names."""
+    atoms = [part for part in (body[at] for at in node.atoms) if isinstance(part, Atom)]
+    atoms.sort(key=lambda atom: atom.relation)
+    return blank_rule(Rule(head, (*atoms, *filters), head.span, head.relation))
+
+
+def _variables(body: Iterable[Literal]) -> list[Variable]:
+    """The variables of the atoms, in the order in which they are first mentioned."""
+    atoms = [part for part in body if isinstance(part, Atom)]
+    return list(dict.fromkeys(arg for atom in atoms for arg in atom.args if isinstance(arg, Variable)))
+
+
+def _shown(variables: Iterable[Variable]) -> tuple[str, ...]:
+    return tuple(variable.name.partition("@")[0] or "_" for variable in variables)
+
+
+def _told(rule: Rule) -> str:
+    return f"{describe(rule.head)} :- {', '.join(describe(part) for part in rule.body)}."

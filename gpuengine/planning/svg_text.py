@@ -1,0 +1,28 @@
+"""Text in drawings: as wide as its characters, escaped, and not too long."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+CHARACTER = 7.25  # width of one character of the 12-pixel monospaced font
+LINE = 18
+PADDING = 12
+MOST_CHARACTERS = 110
+
+
+def text(x: float, y: float, words: str, style: str = "", most: int = MOST_CHARACTERS) -> str:
+    """A line of text; what is cut off is shown as a tooltip."""
+    shown = shortened(words, most)
+    whole = f"<title>{safe(words)}</title>" if shown != words else ""
+    css = f' class="{style}"' if style else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{css} xml:space="preserve">{safe(shown)}{whole}</text>'
+
+
+def shortened(words: str, most: int = MOST_CHARACTERS) -> str:
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
+def safe(words: str) -> str:
+    """Escaped, and without the characters that XML can't hold."""
+    return escape(re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", words))
