@@ -21,7 +21,7 @@ from pathlib import Path
 _POLL_SECONDS = 0.1
 _ERROR_TAIL = 2000
 # ru_maxrss counts kilobytes on Linux, bytes on macOS.
-_RSS_UNIT = 1 if os.uname().sysname == "Darwin" else 1024
+RSS_UNIT = 1 if os.uname().sysname == "Darwin" else 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def run_process(
             status=guard.verdict or ("ok" if child.returncode == 0 else "failed"),
             wall=wall,
             cpu=usage.ru_utime + usage.ru_stime,
-            peak_rss=usage.ru_maxrss * _RSS_UNIT,
+            peak_rss=usage.ru_maxrss * RSS_UNIT,
             stdout=out.read().decode("utf-8", "replace"),
             stderr=err.read().decode("utf-8", "replace")[-_ERROR_TAIL:],
             exit_code=child.returncode,

@@ -18,13 +18,12 @@ from bench.schemes.published import ratio
 from bench.schemes.run import Cell
 from bench.schemes.tables import PEAK_HEADER, RATIO_HEADERS, SECONDS_HEADERS, STORED_HEADER, Tables
 from bench.schemes.values import (
-    NOTHING,
     Sheet,
-    Value,
     count,
     elapsed,
     megabytes,
     milliseconds,
+    reported,
     seconds,
     text,
     times,
@@ -108,19 +107,11 @@ def updates_512(tables: Tables) -> None:
                 *(seconds(found[kind], step, tables.timeout, UPDATE_STEPS) for kind in found),
                 times(ratio(spent[REBUILD], spent[UPDATE])),
                 *(megabytes([found[kind].steps.get(step, {}).get("nbytes")]) for kind in found), text(row),
-                *(_reported(value) for value in (paper.standard, paper.modules, paper.schemes)),
+                *(reported(value) for value in (paper.standard, paper.modules, paper.schemes)),
                 times(paper.modules_ratio),
             ))  # fmt: skip
             label = ""
     tables.sheets.append(sheet)
-
-
-def _reported(value: published.Number) -> Value:
-    """Seconds that a paper reports."""
-    if value is None:
-        return NOTHING
-    sign = "> " if isinstance(value, published.MoreThan) else ""
-    return Value(f"{sign}{value:,.4g}" if value < 1e4 else f"{sign}{value:,.0f}", float(value))
 
 
 def queries_514(tables: Tables) -> None:

@@ -70,6 +70,14 @@ def seconds(result: Result | None, step: str, timeout: float, order: Sequence[st
     return Value(style.seconds(found), found)
 
 
+def reported(value: Number) -> Value:
+    """Seconds that a paper reports."""
+    if value is None:
+        return NOTHING
+    sign = "> " if isinstance(value, MoreThan) else ""
+    return Value(f"{sign}{value:,.4g}" if value < 1e4 else f"{sign}{value:,.0f}", float(value))
+
+
 def milliseconds(value: Number) -> Value:
     """Seconds shown as milliseconds."""
     if value is None:

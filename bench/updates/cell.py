@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.updates.common import Measured, NotApplicable, Spec
@@ -27,7 +27,7 @@ def measure(spec: Spec) -> Iterator[Measured]:
     return duckdb_cell.anew(spec)
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], measure: Callable[[Spec], Iterator[Measured]] = measure) -> int:
     """Measure the cells given; one that fails says so and the next one is run."""
     failed = False
     for number, spec in enumerate(json.loads(Path(arguments[0]).read_text(encoding="utf-8"))):

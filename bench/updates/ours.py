@@ -22,7 +22,8 @@ from bench.updates.workloads import LATENCIES, WITH_RULE
 from gpuengine import Engine
 from gpuengine.maintenance.transaction import Update
 
-Rows = dict[str, np.ndarray]
+Rows = Mapping[str, Any]
+"""What `Engine.load` takes, by relation."""
 
 WARM_ROWS = 300
 

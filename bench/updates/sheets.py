@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bench.agreement import disagreements
+from bench.cells import ANEW, DUCKDB, DURABLE, Cell, Outcome
 from bench.schemes.published import MODULAR as MODULAR_INITIAL
 from bench.schemes.published import MoreThan, Number, ratio
-from bench.schemes.values import NOTHING, Sheet, Value, count, text, times
+from bench.schemes.values import NOTHING, Sheet, Value, count, reported, text, times
 from bench.table import megabytes, seconds
 from bench.updates import published
-from bench.updates.run import ANEW, DUCKDB, DURABLE, Cell, Outcome
 from bench.updates.workloads import DURABLE_STEPS, Step, Workload
 
 Of = Callable[[list[float]], float]
@@ -143,13 +143,13 @@ def _sheet(report: Report, workload: Workload, outcomes: Mapping[Cell, Outcome])
             outcome, anew = outcomes[cell], outcomes[Cell(workload.name, ANEW, cell.mode)]
             spent = outcome.elapsed(row.step.name, row.of, report.timeout)
             first = spent if cell is updaters[0] else first
-            shown += [_seconds(outcome, spent), text(_how(outcome, row.step.name))]
+            shown += [shown_seconds(outcome, spent), text(_how(outcome, row.step.name))]
             again = _anew(anew, row, report.timeout)
             if cell.kind != DURABLE:
-                shown.append(_seconds(anew, again))
+                shown.append(shown_seconds(anew, again))
             shown.append(_ratio(row, again, spent))
-        shown += [_seconds(duckdb, of_duckdb), _ratio(row, of_duckdb, first)]
-        shown += [_paper(value) for value in _reported(workload, row)]
+        shown += [shown_seconds(duckdb, of_duckdb), _ratio(row, of_duckdb, first)]
+        shown += [reported(value) for value in _reported(workload, row)]
         sheet.rows.append(tuple(shown))
     sheet.notes += _notes(workload, outcomes)
     return sheet
@@ -170,7 +170,7 @@ def _facts(step: Step, outcomes: list[Outcome]) -> list[Value]:
     return [count(done.get("changed")), count(sum(done["sizes"].values()))]
 
 
-def _seconds(outcome: Outcome, value: Number) -> Value:
+def shown_seconds(outcome: Outcome, value: Number) -> Value:
     """Seconds, or why there are none."""
     if value is None:
         return {"skipped": text("n/a"), "memory": text("memory"), "failed": text("failed")}.get(
@@ -213,10 +213,6 @@ def _reported(workload: Workload, row: _Row) -> tuple[float | None, ...]:
     rows = published.MODULAR.get(workload.modular) or published.DYNAMIC[workload.dynamic]
     found = rows.get(row.step.name)
     return (found.ours, found.other) if found else none
-
-
-def _paper(value: float | None) -> Value:
-    return NOTHING if value is None else Value(f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}", value)
 
 
 def _notes(workload: Workload, outcomes: Mapping[Cell, Outcome]) -> list[str]:

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.cells import ANEW, DUCKDB, UPDATE, Cell, Outcome, collect
 from bench.cli import main
 from bench.prepare import ROOT, Places
 from bench.schemes.published import MoreThan
 from bench.schemes.run import Settings
 from bench.updates import facts, published, workloads
 from bench.updates.facts import Pool
-from bench.updates.run import ANEW, DUCKDB, UPDATE, Cell, Outcome, Runner, collect
+from bench.updates.run import Runner
 from bench.updates.sheets import Report, add_workload, check
 from bench.updates.workloads import BY_NAME, FULL, LATENCIES, WORKLOADS, Workload
 

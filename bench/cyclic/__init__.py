@@ -1,0 +1,1 @@
+"""Rules with cyclic bodies: join plans and hypertree decompositions side by side."""
