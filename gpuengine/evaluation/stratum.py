@@ -164,6 +164,8 @@ class StratumEvaluation:
         for scheme in self.schemes:
             scheme.settle()
         for table in (*self.tables, *self.nodes.filled):
+            if is_node(table.name):
+                table.forget_set()  # rules over it only read
             table.forget_indexes()
             table.drop_stale_copy()
             table.rows.trim()

@@ -185,7 +185,7 @@ class Evaluators:
         for other in group:
             if other in self.choices and self.choices[other].node_rules is not None:
                 return self.choices[other]
-        cost = len(group) * _passes(rule.body, members) * join_cost(rule.body, statistics)
+        cost = sum(_passes(one.body, members) * join_cost(one, statistics) for one in group)
         if asked is Evaluator.AUTO and cost < LEAST_COST:
             return Choice(Evaluator.JOIN, "its body has a cycle, but costs little", join_cost=cost)
         if group not in self._made:

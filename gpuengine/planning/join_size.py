@@ -21,7 +21,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from gpuengine.language.program import Atom, Constant, Literal, Variable
+from gpuengine.language.program import (
+    Aggregate,
+    Atom,
+    Comparison,
+    Constant,
+    Functor,
+    Literal,
+    Pack,
+    Rule,
+    Variable,
+)
 from gpuengine.planning.order import EXHAUSTIVE_ATOMS, Statistics
 
 
@@ -136,12 +146,42 @@ class JoinSizes:
         return known
 
 
-def join_cost(body: Sequence[Literal], statistics: Statistics) -> float:
-    """What it costs to join all atoms of a body, see `JoinSizes.cost`."""
-    atoms = [part for part in body if isinstance(part, Atom)]
+class _NoSkew:
+    """Statistics as if all values were as frequent."""
+
+    def __init__(self, statistics: Statistics) -> None:
+        self.count = statistics.count
+        self.distinct = statistics.distinct
+
+    def skew(self, relation: str, column: int) -> float:
+        return 1.0
+
+
+def join_cost(rule: Rule, statistics: Statistics) -> float:
+    """What it costs to join all atoms of a body, for the facts that the head has; see `JoinSizes.cost`.
+
+    A pipeline goes on with other facts once it has found one. If a fact is expected to be found many times,
+    however frequent its values are, it so costs less. That is not so where a body computes.
+    """
+    atoms = [part for part in rule.body if isinstance(part, Atom)]
     variables = dict.fromkeys(arg for atom in atoms for arg in atom.args if isinstance(arg, Variable))
     vertices = {variable: 1 << i for i, variable in enumerate(variables)}
-    return JoinSizes(atoms, vertices, statistics).cost((1 << len(atoms)) - 1)
+    everything = (1 << len(atoms)) - 1
+    cost = JoinSizes(atoms, vertices, statistics).cost(everything)
+    if any(_computes(part) for part in rule.body):
+        return cost
+    plain = JoinSizes(atoms, vertices, _NoSkew(statistics))
+    wanted = {arg for arg in rule.head.args if isinstance(arg, Variable) and arg in vertices}
+    facts = plain.projected(everything, sum(vertices[variable] for variable in wanted))
+    covers = [1 << i for i, atom in enumerate(atoms) if wanted <= {*atom.args}]
+    facts = min([facts, *(plain.size(atom) for atom in covers)])
+    return min(cost, facts + cost * facts / max(plain.size(everything), facts, 1.0))
+
+
+def _computes(literal: Literal) -> bool:
+    if isinstance(literal, Comparison):
+        return any(isinstance(side, Functor | Pack) for side in (literal.left, literal.right))
+    return isinstance(literal, Aggregate)
 
 
 def _estimate(

@@ -9,6 +9,7 @@ from math import isclose, prod, sqrt
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuengine.language import parse_program
 from gpuengine.language.program import Atom, Variable
 from gpuengine.planning.join_size import JoinSizes, join_cost
 from gpuengine.planning.order import Statistics
@@ -81,5 +82,23 @@ def test_an_atom_that_closes_a_cycle_is_less_selective_than_its_columns() -> Non
 
 def test_the_cost_is_that_of_the_cheapest_order() -> None:
     """A constant leaves ten facts of e; each has ten of f."""
-    (rule,) = rules_of('h(y) :- f(y, z), e("5", y).')
-    assert isclose(join_cost(rule.body, Graph()), 10 + prod((10, 1000 / 100)))
+    (rule,) = rules_of('h(y, z) :- f(y, z), e("5", y).')
+    assert isclose(join_cost(rule, Graph()), 10 + prod((10, 1000 / 100)))
+
+
+def test_facts_that_are_found_again_and_again_cost_less() -> None:
+    (both, one) = rules_of("h(x, z) :- e(x, y), f(y, z).\nh(x, x) :- e(x, y), f(y, z).")
+    assert isclose(join_cost(both, Graph()), 1000 + 10_000)
+    assert isclose(join_cost(one, Graph()), 100 + 11_000 / 100)
+
+
+def test_not_if_they_are_computed() -> None:
+    text = ".decl e, f, h(a: number, b: number)\nh(v, v) :- e(x, y), f(y, z), v = x + 1.\n"
+    (rule,) = (rule for rule in parse_program(text).rules if rule.body)
+    assert isclose(join_cost(rule, Graph()), 1000 + 10_000)
+
+
+def test_nor_if_only_frequent_values_are() -> None:
+    (rule,) = rules_of("h(x, y) :- e(x, y), f(y, z).")
+    few = Graph(1000, 1000, skewed=100)
+    assert isclose(join_cost(rule, few), 1000 + 1000 * 100)
