@@ -271,7 +271,7 @@ CHOICES = """\
 .decl far, near, ring, path(x: number, y: number)
 .decl known(x: number)
 .input a, b
-far(x, y), known(x) :- a(x, u), b(u, y), a(x, v), b(v, y), u < v.
+far(x, z), known(x) :- a(x, u), b(u, y), a(x, v), b(v, y), u < v, z = y + 1.
 near(x, y) :- a(x, y), b(y, z), b(z, x).
 ring(x, y) :- a(x, y), b(y, z), a(z, w), b(w, x).
 ring(x, y) :- a(x, z), b(z, y).
