@@ -270,7 +270,7 @@ class Engine:
         plan = prepared.plan(wanted)
         derived = {name for stratum in plan.strata for name in stratum.relations}
         database = Database(prepared.program, self.dictionary)
-        database.evaluators = prepared.choose_evaluators()
+        database.evaluators = prepared.choose_evaluators(plan)
         aliased = {alias.of for name, alias in prepared.aliases.items() if len(loaded[name])}
         for name, facts in loaded.items():
             if name in prepared.aliases:

@@ -10,6 +10,7 @@ from gpuengine.errors import StoreError
 from gpuengine.language.editing import ProgramText
 from gpuengine.maintenance.persistence import restore
 from gpuengine.maintenance.store import Store
+from gpuengine.planning.evaluators import check_evaluated
 
 
 def open(path: str | os.PathLike[str], *, read_only: bool = False, **options: Any) -> Engine:
@@ -29,8 +30,10 @@ def open(path: str | os.PathLike[str], *, read_only: bool = False, **options: An
             meta = snapshot.meta
             text = ProgramText.from_json(meta["program"])
             options.setdefault("counting", meta["counting"])
+            asked = options.get("evaluators")
             options.setdefault("evaluators", meta.get("asked_evaluators"))
             engine = Engine(text, modules=meta["modules"], schemes=meta["asked_schemes"], **options)
+            check_evaluated(engine.program, engine.source, asked or ())
             restore(engine, snapshot)
         except KeyError as error:
             raise StoreError(

@@ -349,7 +349,7 @@ def _scheme(text: str) -> tuple[str, str]:
 
 
 def _evaluator(text: str) -> tuple[str, str]:
-    rule, equals, evaluator = text.partition("=")
+    rule, equals, evaluator = (part.strip() for part in text.partition("="))
     if not (equals and rule and evaluator):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not RULE=EVALUATOR, such as path=hypertree or path:2=join"

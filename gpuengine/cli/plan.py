@@ -41,8 +41,9 @@ def _explanation(arguments: argparse.Namespace) -> Explanation:
         load(engine, locate(needed_inputs(engine, wanted), arguments.fact_dir), arguments, line)
         line.clear()
         loaded = engine.loaded
-    evaluators = engine.prepared.choose_evaluators()
-    return explain_plan(str(arguments.program), engine.plan(wanted), loaded, engine.aliases, evaluators)
+    plan = engine.plan(wanted)
+    evaluators = engine.prepared.choose_evaluators(plan)
+    return explain_plan(str(arguments.program), plan, loaded, engine.aliases, evaluators)
 
 
 def _write(target: str, text: str) -> None:

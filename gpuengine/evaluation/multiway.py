@@ -17,7 +17,7 @@ from gpuengine.evaluation.compute import Bindings, apply_comparison
 from gpuengine.evaluation.context import Context
 from gpuengine.kernels.cpu.primitives import CpuPrimitives
 from gpuengine.kernels.primitives import NONE, Run
-from gpuengine.language.program import Atom, Comparison, Literal, Rule, Variable
+from gpuengine.language.program import Atom, Comparison, Literal, Rule, Variable, literal_variables
 from gpuengine.planning.plan import Access, BodyPlan
 from gpuengine.schemes.table import Table
 
@@ -27,7 +27,8 @@ LEAST_FANOUT = 2.0
 """Nor are runs of fewer values than this."""
 _MOST_EXTENT = 8
 """The ids of a key column may reach over so many times as many numbers as there are facts."""
-_CHUNK = 1 << 14
+_CHUNK_BINDINGS = 1 << 17
+_LEAST_CHUNK, _MOST_CHUNK = 64, 1 << 14
 _PRIMITIVES = CpuPrimitives()
 
 
@@ -54,15 +55,25 @@ class _Intersection:
 
 @dataclass(frozen=True)
 class Multiway:
-    """A body as a driving atom, steps that bind a variable or compare two, and what is left after them."""
+    """A body as a driving atom, steps that bind a variable or compare two, and what is left after them.
+
+    `chunk` facts drive it at a time: as many as are expected to give a bounded number of bindings.
+    """
 
     driver: Atom
     steps: tuple[_Intersection | Comparison, ...]
     tail: tuple[Literal, ...]
+    chunk: int
 
     @property
     def sides(self) -> list[_Side]:
         return [side for step in self.steps if isinstance(step, _Intersection) for side in step.sides]
+
+    @property
+    def last(self) -> Variable | None:
+        """The variable that is bound last."""
+        bound = [step.variable for step in self.steps if isinstance(step, _Intersection)]
+        return bound[-1] if bound else None
 
 
 @dataclass(frozen=True)
@@ -82,7 +93,8 @@ class _SortedRuns:
 def find_multiway(rule: Rule, plan: BodyPlan, context: Context) -> Multiway | None:
     """How a body is evaluated by intersections, if all its steps allow that and it is likely to pay off.
 
-    Not if it reads what it derives: tables must not grow meanwhile.
+    Not if it reads what it derives: tables must not grow meanwhile. Nor if the last variable is only looked
+    for, as a pipeline ends at the first that it finds.
     """
     database, body = context.database, rule.body
     first, *others = plan.steps
@@ -106,11 +118,22 @@ def find_multiway(rule: Rule, plan: BodyPlan, context: Context) -> Multiway | No
             (variable,) = (arg for arg in step.literal.args if isinstance(arg, Variable) and arg not in bound)
             steps.append(_Intersection(variable, tuple(side for side in sides if side is not None)))
             bound.add(variable)
-    found = Multiway(driver, tuple(steps), tuple(tail))
+    wanted = literal_variables(rule.head).union(*(literal_variables(part) for part in tail))
+    found = Multiway(
+        driver, tuple(steps), tuple(tail), _chunk_rows(plan, len(database.tables[driver.relation]))
+    )
     read = {driver.relation, *(side.relation for side in found.sides)}
-    if not found.sides or rule.head.relation in read or not all(_is_plain(context, name) for name in read):
+    if not found.sides or found.last not in wanted or rule.head.relation in read:
+        return None
+    if not all(_is_plain(context, name) for name in read):
         return None
     return found if all(_is_long(side, context) for side in found.sides) else None
+
+
+def _chunk_rows(plan: BodyPlan, rows: int) -> int:
+    """How many driving facts give about as many bindings as a chunk may have, by the largest estimate."""
+    most = max(step.estimate for step in plan.steps)
+    return int(min(max(_CHUNK_BINDINGS * rows / max(most, rows), _LEAST_CHUNK), _MOST_CHUNK))
 
 
 def _compares(literal: Comparison, bound: set[Variable]) -> bool:
@@ -156,9 +179,13 @@ def intersected(multiway: Multiway, context: Context) -> Iterator[Bindings]:
     columns = dict(zip(multiway.driver.args, driver.columns(), strict=True))
     found: dict[int, Bindings] = {}
 
+    chunk = multiway.chunk
+
     def expand(start: int) -> None:
-        part = {arg: c[start : start + _CHUNK] for arg, c in columns.items() if isinstance(arg, Variable)}
-        bindings = Bindings(part, min(_CHUNK, len(driver) - start))
+        if context.stop[0]:
+            raise Interrupted("stopped")
+        part = {arg: c[start : start + chunk] for arg, c in columns.items() if isinstance(arg, Variable)}
+        bindings = Bindings(part, min(chunk, len(driver) - start))
         for step in multiway.steps:
             if isinstance(step, Comparison):
                 apply_comparison(step, bindings, dictionary)
@@ -171,11 +198,9 @@ def intersected(multiway: Multiway, context: Context) -> Iterator[Bindings]:
             bindings.columns[step.variable] = values
         found[start] = bindings
 
-    starts = range(0, len(driver), _CHUNK)
-    wave = 4 * context.workers.threads
+    starts = range(0, len(driver), chunk)
+    wave = context.workers.threads
     for first in range(0, len(starts), wave):
-        if context.stop[0]:
-            raise Interrupted("stopped")
         context.workers.each(expand, starts[first : first + wave])
         for start in starts[first : first + wave]:
             yield found.pop(start)

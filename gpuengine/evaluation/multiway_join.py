@@ -9,7 +9,6 @@ from gpuengine.evaluation.compute import Bindings
 from gpuengine.evaluation.context import Context
 from gpuengine.evaluation.multiway import Multiway, find_multiway, intersected
 from gpuengine.evaluation.temporary import TemporaryTables
-from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Atom, BodyOrder, Rule, Variable
 from gpuengine.planning.order import order_body
 from gpuengine.planning.plan import Variant
@@ -61,7 +60,7 @@ class MultiwayJoin:
     def _derive(self, bindings: Bindings, multiway: Multiway, rule: Rule, runner: VariantRunner) -> None:
         """Evaluate what is left of the body for some bindings."""
         head = self._database.tables[rule.head.relation]
-        backend = head.backend if isinstance(head, Table) else CPU
+        backend = head.backend if isinstance(head, Table) else self._context.placement.current
         with TemporaryTables(self._database, backend) as tables:
             found = tables.holding(list(bindings.columns.values()), bindings.rows)
             atom = Atom(found.name, tuple(bindings.columns), rule.span)

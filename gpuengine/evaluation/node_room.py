@@ -8,7 +8,7 @@ little else than they do.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from gpuengine.evaluation.budget import Budget
 from gpuengine.evaluation.database import Database
@@ -39,26 +39,47 @@ def free_large_nodes(database: Database, budget: Budget, needed: Collection[str]
             del tables[name]
 
 
-def join_large_nodes(plan: Plan, database: Database, budget: Budget) -> None:
-    """Have updates evaluate by join plans what has nodes that are too large to be kept for them."""
+def join_large_nodes(plan: Plan, database: Database, budget: Budget, *, only_new: bool = False) -> None:
+    """Have updates evaluate by join plans what has nodes that are too large to be kept for them.
+
+    With `only_new`, of the rules for which nothing was chosen yet: the others have what they have.
+    """
+    known = set(database.evaluators.choices)
     groups: dict[int, NodeRules] = {}
+    kept: set[int] = set()
     for stratum in plan.strata:
         for variant in (*stratum.once, *stratum.recursive):
             choice = database.evaluators.choose(variant.rule, stratum.relations, database)
             if choice.node_rules is not None:
                 groups[id(choice.node_rules)] = choice.node_rules
+                if only_new and variant.rule in known:
+                    kept.add(id(choice.node_rules))
     room = float(node_room(database, budget)) if groups else 0.0
-    for node_rules in sorted(groups.values(), key=lambda one: _expected_bytes(one, database)):
-        room -= _MAINTAINED * _expected_bytes(node_rules, database)
-        if room < 0:
-            database.evaluators.join_instead(node_rules, "its nodes are too large to be kept for updates")
-            for node in node_rules.nodes:
-                database.tables.pop(node.head.relation, None)
+    sized = {number: _MAINTAINED * _expected_bytes(one, database) for number, one in groups.items()}
+    for number in sorted(groups, key=lambda number: (number not in kept, sized[number])):
+        room -= sized[number]
+        if room < 0 and number not in kept:
+            database.evaluators.join_instead(groups[number], "its nodes are too large to be kept for updates")
+            _free_unshared(groups, number, database)
+
+
+def _free_unshared(groups: Mapping[int, NodeRules], given_up: int, database: Database) -> None:
+    """Free the nodes of a group that no other one reads."""
+    others = [one for number, one in groups.items() if number != given_up]
+    shared = {name for one in others if _is_chosen(one, database) for name in one.relations}
+    for node in groups[given_up].nodes:
+        if node.head.relation not in shared:
+            database.tables.pop(node.head.relation, None)
+
+
+def _is_chosen(node_rules: NodeRules, database: Database) -> bool:
+    choices = database.evaluators.choices
+    return any(rule in choices and choices[rule].node_rules is node_rules for rule in node_rules.over)
 
 
 def _expected_bytes(node_rules: NodeRules, database: Database) -> float:
     """What the rows of the nodes take, or are expected to if they are not there."""
-    rows = dict(zip(node_rules.relations, (n.rows for n in node_rules.decomposition.nodes), strict=True))
+    rows = {part.atom.relation: part.node.rows for part in node_rules.parts}
     total = 0.0
     for node in node_rules.nodes:
         name = node.head.relation

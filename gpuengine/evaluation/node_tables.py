@@ -55,12 +55,20 @@ class StratumNodes:
         """Fill nodes, then make those that grow in rounds: if some do not fit, none of those is there yet."""
         recursive = [node for node in node_rules.nodes if member_positions(node, evaluation.members)]
         for node in node_rules.nodes:
+            self._bring(node.head.relation, evaluation)
+        for node in node_rules.nodes:
             if node not in recursive and node.head.relation not in self._database.tables:
                 self._fill(node, evaluation)
         for node in recursive:
             if node.head.relation not in self._database.tables:
                 evaluation.add_member(_table(node, evaluation))
         return recursive
+
+    def _bring(self, name: str, evaluation: StratumEvaluation) -> None:
+        """Have a node that another stratum made where this one is evaluated."""
+        table = self._database.tables.get(name)
+        if isinstance(table, Table):
+            evaluation.retrying(lambda: table.move_to(evaluation.placement.current))
 
     def _fill(self, node: Rule, evaluation: StratumEvaluation) -> None:
         table = _table(node, evaluation)

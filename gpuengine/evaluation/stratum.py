@@ -77,7 +77,7 @@ class StratumEvaluation:
         progress.round_in_stratum = 0
         progress.rule = self.runner.rules[0].text if self.runner.rules else ""
         self.database.growing = self.members if self.stratum.is_recursive else frozenset()
-        self._retrying(lambda: self.placement.begin(self._tables_used()))
+        self.retrying(lambda: self.placement.begin(self._tables_used()))
         self.choice.begin()
         flow_bounds(self.runner.bound_rules, self.database)
         for table in self.tables:
@@ -90,7 +90,7 @@ class StratumEvaluation:
         self._renew()
         if self.recursive:
             self._iterate()
-        self._retrying(self._settle)
+        self.retrying(self._settle)
         self.modules.end()
         for name in self._added:
             if not is_node(name):
@@ -177,7 +177,7 @@ class StratumEvaluation:
             self._place()
             self._reconsider_schemes()
             self._consider_splits()
-            bodies = self._retrying(lambda: [self.runner.prepare(variant) for variant in self.recursive])
+            bodies = self.retrying(lambda: [self.runner.prepare(variant) for variant in self.recursive])
             used = {index for body in bodies for index in body.indexes()}
             for table in self.tables:
                 if not is_node(table.name):  # what is reduced first is found by others as well
@@ -198,7 +198,7 @@ class StratumEvaluation:
         self.modules.close()
         for scheme in self.schemes:
             scheme.advance()
-        self._retrying(self._index_deltas)
+        self.retrying(self._index_deltas)
         for table in self.tables:
             table.drop_stale_indexes()
         self._finish_round(1)
@@ -235,9 +235,9 @@ class StratumEvaluation:
 
     def run_variant(self, variant: Variant) -> int:
         """Evaluate a variant; to do it twice over the same rows adds nothing."""
-        return self._retrying(lambda: self.runner.run(variant))
+        return self.retrying(lambda: self.runner.run(variant))
 
-    def _retrying(self, action: Callable[[], T]) -> T:
+    def retrying(self, action: Callable[[], T]) -> T:
         """Do what can be done again if the accelerator runs out of memory, with more room or on the host."""
         while True:
             try:
@@ -250,7 +250,7 @@ class StratumEvaluation:
         """Let the stratum move before a round, if it should."""
         if self.placement.is_active:
             delta = self.context.progress.delta
-            self._retrying(lambda: self.placement.before_round(self._tables_used(), delta))
+            self.retrying(lambda: self.placement.before_round(self._tables_used(), delta))
 
     def _tables_used(self) -> list[Table]:
         """The tables that the stratum reads or writes."""
@@ -329,7 +329,7 @@ class StratumEvaluation:
                     rules.append(split.outer)
 
     def _find_split(self, rule: Rule) -> Split | None:
-        return self._retrying(lambda: find_split(rule, self.members, self.database.tables, self.database))
+        return self.retrying(lambda: find_split(rule, self.members, self.database.tables, self.database))
 
     def _has_outgrown(self, rule: Rule) -> bool:
         """Are the rule's relations of this stratum large enough to tell, and much larger than last time?"""

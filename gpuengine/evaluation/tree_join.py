@@ -16,7 +16,6 @@ from gpuengine.evaluation.bounds import flow_bounds
 from gpuengine.evaluation.context import Context
 from gpuengine.evaluation.reduction import Instantiations, Reduction, read_instantiations
 from gpuengine.evaluation.temporary import TemporaryTables
-from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import (
     Atom,
     BodyOrder,
@@ -119,7 +118,7 @@ class TreeJoin:
         if len(needed) == 1 and not shape.tail:
             self._insert(root, variant.rule, head, runner)
             return root.count
-        backend = head.backend if isinstance(head, Table) else CPU
+        backend = head.backend if isinstance(head, Table) else self._context.placement.current
         with TemporaryTables(self._database, backend) as tables:
             return self._join(variant.rule, shape, needed, reduction, tables, runner)
 

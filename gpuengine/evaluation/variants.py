@@ -61,6 +61,7 @@ class VariantRunner:
         self.members = members
         self.rules = list(rules)
         self.bound_rules = list(rules)
+        self._is_inner = False
         self._prepared: dict[Variant, _Prepared] = {}
         self._tree_join = TreeJoin(context)
         self._multiway_join = MultiwayJoin(context)
@@ -110,9 +111,13 @@ class VariantRunner:
         return order_body(body, database, driver=driver)
 
     def like(self, rule: Rule) -> VariantRunner:
-        """Another runner for a rule of the same stratum that reads only what is complete."""
+        """Another runner for a rule of the same stratum that reads only what is complete.
+
+        Whoever asks for it notes what it does.
+        """
         other = VariantRunner(self.context, frozenset(), [*self.rules, rule])
         other.bound_rules = self.bound_rules
+        other._is_inner = True
         return other
 
     def replace(self, rule: Rule, other: Rule) -> None:
@@ -152,13 +157,14 @@ class VariantRunner:
             error.add_note(f"in rule: {variant.rule.text}")
             raise
         derived += len(head) - before if isinstance(head, Table) else 0
-        self.context.note(variant.rule, time.perf_counter() - started, candidates, derived)
+        if not self._is_inner:
+            self.context.note(variant.rule, time.perf_counter() - started, candidates, derived)
         return candidates
 
     def _run_otherwise(self, variant: Variant) -> int | None:
         """Evaluate a variant without a pipeline of its own, if that is better; the candidates seen."""
         head = self.context.database.tables[variant.rule.head.relation]
-        started, before = time.perf_counter(), len(head)
+        started, before = time.perf_counter(), len(head) if isinstance(head, Table) else 0
         if variant.rule.order is BodyOrder.TREE and self._is_reduced_first(variant):
             candidates = self._tree_join.run(variant, self)
         elif (multiway := self._multiway_join.find(variant)) is not None:
@@ -166,7 +172,8 @@ class VariantRunner:
         else:
             return None
         derived = len(head) - before if isinstance(head, Table) else 0
-        self.context.note(variant.rule, time.perf_counter() - started, candidates, derived)
+        if not self._is_inner:
+            self.context.note(variant.rule, time.perf_counter() - started, candidates, derived)
         return candidates
 
     def _is_reduced_first(self, variant: Variant) -> bool:

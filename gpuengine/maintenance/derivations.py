@@ -135,7 +135,7 @@ class CountedDerivations(Derivations):
             distinct, derivations = distinct_counts(columns, count)
             self._counters[table].add(kind, distinct, len(derivations), sign * derivations)
             chunks.append((distinct, len(derivations)))
-        self.context.counter_bytes[f"the counters of {table}"] = self._counters[table].nbytes
+        self.context.counter_bytes[names.counters(table)] = self._counters[table].nbytes
         if chunks:
             self.context.check_budget(self._table(table), rule.variant.rule.text)
         return chunks

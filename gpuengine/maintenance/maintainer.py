@@ -76,15 +76,29 @@ class Maintainer:
                     self.context.check_budget(stratum.tables.table(rule.head.relation), rule.text)
             return stratum
         except MemoryBudgetError as error:
-            made = {name for name in set(self.database.tables) - known if is_node(name)}
-            if not made:
+            if not self._let_go_of_nodes(number, str(error)):
                 raise
             for name in set(self.database.tables) - known:
                 del self.database.tables[name]
-            for choice in list(self.database.evaluators.choices.values()):
-                if choice.node_rules is not None and made & set(choice.node_rules.relations):
-                    self.database.evaluators.join_instead(choice.node_rules, str(error))
             return self._stratum_over_nodes(number)
+
+    def _let_go_of_nodes(self, number: int, why: str) -> bool:
+        """Have the rules of a stratum maintained by join plans; False if they are already."""
+        stratum, evaluators = self.plan.strata[number], self.database.evaluators
+        rules = [variant.rule for variant in (*stratum.once, *stratum.recursive)]
+        below = {name for lower in self.strata for name in lower.rules.tables}
+        has_any = False
+        for rule in rules:
+            node_rules = evaluators.choices[rule].node_rules
+            own = (
+                {node.head.relation for node in node_rules.nodes} - below if node_rules is not None else set()
+            )
+            if node_rules is not None and own:
+                evaluators.join_instead(node_rules, why)
+                for name in own:
+                    self._forget_node(name)
+                has_any = True
+        return has_any
 
     def _stratum_over_nodes(self, number: int) -> StratumMaintenance:
         stratum, evaluators = self.plan.strata[number], self.database.evaluators
@@ -216,7 +230,11 @@ class Maintainer:
         """Free the nodes of hypertrees that are not maintained."""
         kept = {name for stratum in self.strata for name in stratum.rules.hidden}
         for name in [name for name in self.database.tables if is_node(name) and name not in kept]:
-            del self.database.tables[name]
+            self._forget_node(name)
+
+    def _forget_node(self, name: str) -> None:
+        self.database.tables.pop(name, None)
+        self.context.counter_bytes.pop(names.counters(name), None)
 
     @property
     def hidden(self) -> list[str]:

@@ -38,3 +38,8 @@ def projected(relation: str, change: str, columns: Sequence[int]) -> str:
 def affected(number: str, arity: int) -> str:
     """The groups of an aggregate that a change touches; other rules may have others of the same number."""
     return f"@affected.{number}:{arity}"
+
+
+def counters(relation: str) -> str:
+    """What the derivation counters of a table are called where their memory is counted."""
+    return f"the counters of {relation}"

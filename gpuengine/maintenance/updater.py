@@ -248,6 +248,8 @@ class Updater:
         context = replace(
             before.context, schemes=plan.schemes, read_relations=_read_relations(prepared.program)
         )
+        before.database.evaluators.add(plan.program.rules)
+        join_large_nodes(plan, before.database, context.budget, only_new=True)
         return Maintainer(plan, context, before.stated)
 
     def _context(self, prepared: Prepared, database: Database) -> Context:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from gpuengine.language.program import Atom, BodyOrder, Literal, Rule, Variable, binds
+from gpuengine.language.program import Atom, BodyOrder, Literal, Rule, Variable
 from gpuengine.planning.evaluators import Choice, Evaluator, Evaluators, rule_names
 from gpuengine.planning.hypertree import Decomposition, Node
 from gpuengine.planning.node_rules import NodeRules
 from gpuengine.planning.order import Statistics
-from gpuengine.planning.passes import blank_rule
 from gpuengine.planning.plan import Plan, Stratum, Variant, describe
 from gpuengine.planning.scheme_views import SchemeView
 from gpuengine.planning.step_views import VariantView, view_variant
@@ -115,39 +114,37 @@ class EvaluatorViews:
             _told(over),
             tuple(deltas),
             "" if is_first else described,
-            self._nodes(made, over, stratum) if is_first else (),
+            self._nodes(made, stratum) if is_first else (),
         )
 
-    def _nodes(self, made: NodeRules, over: Rule, stratum: Stratum) -> tuple[NodeView, ...]:
-        nodes = made.decomposition.nodes
+    def _nodes(self, made: NodeRules, stratum: Stratum) -> tuple[NodeView, ...]:
         parents = _parents(made.decomposition)
         order = _variables(made.body)
-        filters = _filters(made, over)
         own = {rule.head.relation for rule in made.nodes}
         first: dict[str, int] = {}
         views = []
-        for number, (node, atom) in enumerate(zip(nodes, over.body, strict=False), 1):
-            assert isinstance(atom, Atom)
-            above = nodes[parents[number] - 1].variables if parents[number] else frozenset()
+        for number, part in enumerate(made.parts, 1):
+            above = made.parts[parents[number] - 1].node.variables if parents[number] else frozenset()
+            relation, node = part.atom.relation, part.node
             variants: list[Variant] = []
-            same_as = self._made_for.get(atom.relation, "")
-            if atom.relation in own and not same_as:
-                if first.setdefault(atom.relation, number) == number:
-                    rule = _node_rule(atom, node, made.body, filters[node])
+            same_as = self._made_for.get(relation, "")
+            if part.rule is not None and not same_as:
+                if first.setdefault(relation, number) == number:
+                    rule = replace(part.rule, head=part.atom)
                     variants = delta_variants(rule, stratum.relations) or [Variant(rule, None, frozenset())]
                 else:
-                    same_as = f"node {first[atom.relation]}"
+                    same_as = f"node {first[relation]}"
             views.append(
                 NodeView(
                     number,
                     parents[number],
-                    atom.relation,
-                    describe(atom),
+                    relation,
+                    describe(part.atom),
                     _shown(v for v in order if v in node.variables),
-                    _shown(v for v in order if v in atom.args),
+                    _shown(v for v in order if v in part.atom.args),
                     _shown(v for v in order if v in node.variables & above),
                     tuple(describe(made.body[at]) for at in node.atoms),
-                    tuple(describe(part) for part in filters[node]),
+                    tuple(describe(literal) for literal in part.filters),
                     node.rows,
                     node.cost,
                     same_as,
@@ -176,23 +173,6 @@ def _parents(decomposition: Decomposition) -> dict[int, int]:
 
     visit(decomposition.root, 0)
     return parents
-
-
-def _filters(made: NodeRules, over: Rule) -> dict[Node, list[Literal]]:
-    """What nodes evaluate besides their atoms; the other literals are in the rule over them."""
-    placed: dict[Node, list[Literal]] = {node: [] for node in made.decomposition.nodes}
-    for literal in made.body:
-        if not isinstance(literal, Atom) and literal not in over.body:
-            home = next(node for node in placed if binds(literal, node.variables) == frozenset())
-            placed[home].append(literal)
-    return placed
-
-
-def _node_rule(head: Atom, node: Node, body: Sequence[Literal], filters: Sequence[Literal]) -> Rule:
-    """The rule of a node in the variables of its own clause; a node that is the same may have other names."""
-    atoms = [part for part in (body[at] for at in node.atoms) if isinstance(part, Atom)]
-    atoms.sort(key=lambda atom: atom.relation)
-    return blank_rule(Rule(head, (*atoms, *filters), head.span, head.relation))
 
 
 def _variables(body: Iterable[Literal]) -> list[Variable]:

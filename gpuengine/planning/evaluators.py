@@ -116,24 +116,28 @@ def check_evaluated(program: Program, source: Program, asked: Iterable[str]) -> 
 class Evaluators:
     """Chooses for the rules of a program, each once, and remembers: maintenance goes on with the same.
 
+    `live` are the rules that are evaluated at all; None is all.
     `asked` has evaluators by relation, by rule (``path:2`` is the second rule of path), or for all (``*``).
     """
 
-    def __init__(self, rules: Sequence[Rule], asked: Mapping[str, str]) -> None:
+    def __init__(
+        self, rules: Sequence[Rule], asked: Mapping[str, str], live: Collection[Rule] | None = None
+    ) -> None:
         self._by_name = asked
         self._asked: dict[Rule, Evaluator] = {}
         self._bodies: dict[Rule, tuple[Rule, ...]] = {}
         self._names = NodeNames()
         self._made: dict[tuple[Rule, ...], NodeRules | None] = {}
         self.choices: dict[Rule, Choice] = {}
-        self.add(rules)
+        self.add(rules, live)
 
-    def add(self, rules: Sequence[Rule]) -> None:
-        """Know the rules of the program, which may have others by now."""
+    def add(self, rules: Sequence[Rule], live: Collection[Rule] | None = None) -> None:
+        """Know the rules of the program, which may have others by now; `live` ones share their bodies."""
         names = rule_names(rules)
         new = {rule: self._asked_for(rule, names[rule]) for rule in names if rule not in self._asked}
         self._asked |= new
-        self._bodies |= _with_equal_bodies(new)
+        evaluated = new if live is None else set(live)
+        self._bodies |= _with_equal_bodies(rule for rule in new if rule in evaluated)
 
     def _asked_for(self, rule: Rule, name: str) -> Evaluator:
         asked = self._by_name
@@ -172,7 +176,7 @@ class Evaluators:
     def _choose(self, rule: Rule, members: Collection[str], statistics: Statistics) -> Choice:
         if rule not in self._asked:  # a rewritten one
             self._asked[rule] = self._asked_for(rule, "")
-            self._bodies[rule] = (rule,)
+        self._bodies.setdefault(rule, (rule,))
         asked = self._asked[rule]
         if asked in (Evaluator.JOIN, Evaluator.WRITTEN):
             return Choice(asked, "asked for")

@@ -43,18 +43,36 @@ def is_node(relation: str) -> bool:
 
 
 @dataclass(frozen=True)
+class NodePart:
+    """A node as rules have it: the atom that stands for it, what filters it, and the rule that derives it.
+
+    The rule is in the variables of this body. None derives a node of one atom.
+    """
+
+    node: Node
+    atom: Atom
+    filters: tuple[Literal, ...]
+    rule: Rule | None
+
+
+@dataclass(frozen=True)
 class NodeRules:
     """What takes the place of some rules with one body.
 
-    `nodes` derive the relations of the nodes, `over` has for each of the rules the one over the nodes.
-    `relations` name the node relations, or the relation itself for a node of one atom, in preorder.
+    `nodes` derive the relations of the nodes, each once; `over` has for each of the rules the one over the
+    nodes; `parts` are all nodes in preorder.
     """
 
     decomposition: Decomposition
     body: tuple[Literal, ...]
+    parts: tuple[NodePart, ...]
     nodes: tuple[Rule, ...]
     over: Mapping[Rule, Rule]
-    relations: tuple[str, ...]
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """The node relations, or the relation itself for a node of one atom, in preorder."""
+        return tuple(part.atom.relation for part in self.parts)
 
 
 def united_body(rules: Sequence[Rule]) -> tuple[Literal, ...] | None:
@@ -128,29 +146,38 @@ def make_node_rules(
     filters, tail = _place_filters(body, decomposition)
     needed = frozenset().union(*(literal_variables(part) for part in tail))
     needed |= frozenset().union(*(literal_variables(rule.head) for rule in rules))
-    atoms: list[Atom] = []
+    parts: list[NodePart] = []
     nodes: dict[str, Rule] = {}
     for node in decomposition.nodes:
         others = [other.variables for other in decomposition.nodes if other is not node]
-        wanted = node.variables & needed.union(*others)
-        literals = [body[at] for at in _in_order(node, body)]
-        if len(literals) == 1 and not filters[node]:
-            atom = literals[0]
-            assert isinstance(atom, Atom)
-            atoms.append(_forget(atom, wanted))
-            continue
-        kept = tuple(dict.fromkeys(v for part in literals for v in _variables_in_order(part) if v in wanted))
-        if not kept:
+        part = _part(node, node.variables & needed.union(*others), filters[node], rules[0], body)
+        if part is None:
             return None
-        first = rules[0]
-        head = Atom("@", kept, first.span)
-        rule = blank_rule(Rule(head, (*literals, *filters[node]), first.span, first.text))
-        named = names.named(rule, first.head.relation)
-        nodes[named.head.relation] = named
-        atoms.append(replace(head, relation=named.head.relation))
-    over_body = (*dict.fromkeys(atoms), *tail)
+        if part.rule is not None:
+            named = names.named(part.rule, rules[0].head.relation)
+            nodes[named.head.relation] = named
+            part = replace(part, atom=replace(part.atom, relation=named.head.relation))
+        parts.append(part)
+    over_body = (*dict.fromkeys(part.atom for part in parts), *tail)
     over = {rule: replace(rule, body=over_body, order=BodyOrder.TREE) for rule in rules}
-    return NodeRules(decomposition, body, tuple(nodes.values()), over, tuple(atom.relation for atom in atoms))
+    return NodeRules(decomposition, body, tuple(parts), tuple(nodes.values()), over)
+
+
+def _part(
+    node: Node, wanted: frozenset[Variable], filters: list[Literal], first: Rule, body: Sequence[Literal]
+) -> NodePart | None:
+    """A node whose variables in `wanted` are needed elsewhere, its relation unnamed; None if none are."""
+    literals = [body[at] for at in _in_order(node, body)]
+    if len(literals) == 1 and not filters:
+        (atom,) = literals
+        assert isinstance(atom, Atom)
+        return NodePart(node, _forget(atom, wanted), (), None)
+    kept = tuple(dict.fromkeys(v for part in literals for v in _variables_in_order(part) if v in wanted))
+    if not kept:
+        return None
+    head = Atom("@", kept, first.span)
+    rule = blank_rule(Rule(head, (*literals, *filters), first.span, first.text))
+    return NodePart(node, head, tuple(filters), rule)
 
 
 def _place_filters(

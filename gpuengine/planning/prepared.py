@@ -53,9 +53,12 @@ class Prepared:
         names = None if wanted is None else [self.stored(name) for name in wanted]
         return make_plan(self.program, names, self.schemes)
 
-    def choose_evaluators(self) -> Evaluators:
-        """What chooses by what each rule is evaluated; nothing is chosen yet."""
-        return Evaluators(self.program.rules, self.evaluators)
+    def choose_evaluators(self, plan: Plan | None = None) -> Evaluators:
+        """What chooses by what each rule, or each rule of a plan, is evaluated; nothing is chosen yet."""
+        live = None
+        if plan is not None:
+            live = [v.rule for stratum in plan.strata for v in (*stratum.once, *stratum.recursive)]
+        return Evaluators(self.program.rules, self.evaluators, live)
 
     def with_rules(self, rules: Sequence[Rule], kept: Iterable[str]) -> Prepared:
         """The same with other rules and what these allow; relations in `kept` stay what they are."""

@@ -307,3 +307,15 @@ def test_a_run_chooses_what_the_plan_says(nodes: int, rows: int, asked: dict[str
         assert shown["far:1"].evaluator == "hypertree", "thousands of times cheaper"
     if rows < 100 and asked is None:
         assert all(view.evaluator == "join" for view in shown.values())
+
+
+def test_two_nodes_that_are_the_same_atom_are_told_apart() -> None:
+    """The rule over them reads it once."""
+    declared = ".decl a, b, p(x: number, y: number)\n.input a, b\n.output p\n"
+    rule = "p(x, y) :- a(x, u), b(u, y), a(x, v), b(v, y), n = count : { a(x, _), b(_, y) }, n < 5.\n"
+    view = rules(explanation(declared + rule, {"*": "hypertree"}))["p:1"]
+    assert view.hypertree is not None
+    first, second = view.hypertree.nodes
+    assert first.atom == second.atom == "@p.node1(x, y)"
+    assert set(first.variables) | set(second.variables) == {"x", "y", "u", "v"}
+    assert second.same_as == "node 1" and view.hypertree.over.count("@p.node1") == 1
