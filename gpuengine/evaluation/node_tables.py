@@ -8,13 +8,16 @@ from gpuengine.errors import MemoryBudgetError
 from gpuengine.evaluation.bounds import flow_bounds
 from gpuengine.evaluation.context import Context
 from gpuengine.language.program import Rule
-from gpuengine.planning.node_rules import NodeRules
+from gpuengine.planning.node_rules import NodePart, NodeRules
 from gpuengine.planning.plan import Variant
 from gpuengine.planning.strata import member_positions
 from gpuengine.schemes.table import Table
 
 if TYPE_CHECKING:
     from gpuengine.evaluation.stratum import StratumEvaluation
+
+OUTGROWN, LEAST_OUTGROWN = 4, 1 << 20
+"""A node of a recursion is left if it has so many times as many facts as expected, and so many at least."""
 
 
 class StratumNodes:
@@ -50,6 +53,18 @@ class StratumNodes:
             return []
         flow_bounds([choice.node_rules.over[rule]], self._database)
         return recursive
+
+    def outgrown(self, members: frozenset[str]) -> list[NodeRules]:
+        """The nodes of rules, among them one of the stratum, that hold far more facts than was expected."""
+        made = [choice.node_rules for choice in self._database.evaluators.choices.values()]
+        found = {id(one): one for one in made if one is not None}
+        return [one for one in found.values() if any(self._has_outgrown(part, members) for part in one.parts)]
+
+    def _has_outgrown(self, part: NodePart, members: frozenset[str]) -> bool:
+        name = part.atom.relation
+        if part.rule is None or name not in members:
+            return False
+        return len(self._database.tables[name]) > max(OUTGROWN * part.node.rows, LEAST_OUTGROWN)
 
     def _make(self, node_rules: NodeRules, evaluation: StratumEvaluation) -> list[Rule]:
         """Fill nodes, then make those that grow in rounds: if some do not fit, none of those is there yet."""

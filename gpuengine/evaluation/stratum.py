@@ -176,6 +176,7 @@ class StratumEvaluation:
         while self.context.progress.delta and not self._limit_reached():
             self._place()
             self._reconsider_schemes()
+            last_was_large |= self._leave_outgrown_nodes()
             self._consider_splits()
             bodies = self.retrying(lambda: [self.runner.prepare(variant) for variant in self.recursive])
             used = {index for body in bodies for index in body.indexes()}
@@ -224,6 +225,39 @@ class StratumEvaluation:
         self._evaluate_rules(self._as_evaluated(self.modules.rewritten(rules)))
         closure.renew()
         self._finish_round(0)
+
+    def _leave_outgrown_nodes(self) -> bool:
+        """Go on by join plans where nodes have come to hold far more than was expected; were there any?
+
+        What nodes have not passed on yet is passed on first. Then the rules have seen all combinations of OLD
+        facts and none with the delta, as join plans have between two rounds.
+        """
+        outgrown = self.nodes.outgrown(self.members)
+        for node_rules in outgrown:
+            over = set(node_rules.over.values())
+            for variant in self.recursive:
+                if variant.rule in over and self._has_new(variant):
+                    self.run_variant(variant)
+            self.database.evaluators.join_instead(node_rules, "its nodes outgrew what was expected")
+            originals = {evaluated: rule for rule, evaluated in node_rules.over.items()}
+            left = [originals.get(rule, rule) for rule in self.runner.rules]
+            read = {name for rule in left for name in body_relations(rule.body)}
+            gone = {node.head.relation for node in node_rules.nodes} & set(self._added) - read
+            self._forget_members(gone)
+            self._evaluate_rules([rule for rule in left if rule.head.relation not in gone])
+        return bool(outgrown)
+
+    def _forget_members(self, names: set[str]) -> None:
+        self._added = [name for name in self._added if name not in names]
+        self.members -= names
+        self.database.growing = self.runner.members = self.members
+        self.runner.bound_rules = [
+            rule
+            for rule in self.runner.bound_rules
+            if not names & {rule.head.relation, *body_relations(rule.body)}
+        ]
+        for name in names:
+            del self.database.tables[name]
 
     def _index_deltas(self) -> None:
         indexes = [index for table in self.tables for index in table.indexes]

@@ -6,10 +6,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gpuengine as ge
+from gpuengine.evaluation import node_tables, stratum
 from tests.cyclic_programs import MODES, Mode, cyclic_programs, hypertrees
 from tests.differential.compare import engine_facts, oracle_facts
 from tests.generated import Case
@@ -34,6 +35,47 @@ def test_every_evaluator_derives_the_same(
         for evaluator in ("hypertree", other):
             found = engine_facts(str(case), case.facts, evaluators={"*": evaluator}, **options)
             assert found == expected, f"evaluated by {evaluator}"
+
+
+def leave_nodes(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Have nodes left that have more facts than this, between rounds, none of them in the compiled loop."""
+    monkeypatch.setattr(node_tables, "OUTGROWN", 0)
+    monkeypatch.setattr(node_tables, "LEAST_OUTGROWN", most)
+    monkeypatch.setattr(stratum, "SMALL_DELTA", -1)
+
+
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cyclic_programs(), st.sampled_from(MODES), OPTIONS, st.integers(0, 12))
+def test_nodes_can_be_left_between_any_two_rounds(
+    monkeypatch: pytest.MonkeyPatch, case: Case, mode: Mode, options: dict[str, Any], most: int
+) -> None:
+    """The more facts they may have, the later that is."""
+    leave_nodes(monkeypatch, most)
+    expected = oracle_facts(str(case), case.facts)
+    with hypertrees(mode):
+        found = engine_facts(str(case), case.facts, evaluators={"*": "hypertree"}, **options)
+    assert found == expected
+
+
+def test_nodes_that_outgrew_what_was_expected_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_nodes(monkeypatch, 20)
+    program = """.decl e, f, p(x: number, y: number)
+    p(x, y) :- e(x, u), p(u, y), f(x, v), p(v, y).
+    """
+    chain = [(i, i + 1) for i in range(20)]
+    engine = ge.Engine(program, evaluators={"*": "hypertree"})
+    for name in "ef":
+        engine.load(name, chain)
+    engine.load("p", [(20, k) for k in range(5)])
+    engine.materialise()
+    assert set(engine["p"]) == {(x, k) for x in range(21) for k in range(5)}
+    assert engine.database is not None
+    (choice,) = engine.database.evaluators.choices.values()
+    assert choice.why == "its nodes outgrew what was expected"
+    assert not [name for name in engine.database.tables if name.startswith("@")]
+    with engine.update() as update:
+        update.delete("e", [(10, 11)])
+    assert set(engine["p"]) == {(x, k) for x in range(11, 21) for k in range(5)}
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
