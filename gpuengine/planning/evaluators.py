@@ -19,7 +19,8 @@ from gpuengine.planning.node_rules import (
     united_body,
     wanted_variables,
 )
-from gpuengine.planning.order import Statistics
+from gpuengine.planning.order import Statistics, order_body
+from gpuengine.planning.plan import Access
 
 EVERY = "*"
 PRAGMA = "evaluator"
@@ -202,6 +203,9 @@ class Evaluators:
             return Choice(Evaluator.HYPERTREE, "asked for", found, cost, tree_cost)
         if cost < LEAST_GAIN * tree_cost:
             return Choice(Evaluator.JOIN, "its hypertree would not cost much less", None, cost, tree_cost)
+        if _is_intersected(rule, statistics):
+            why = "its variables are found by intersections, which list no more than they find"
+            return Choice(Evaluator.JOIN, why, None, cost, tree_cost)
         nodes = f"{len(found.relations)} nodes cost" if len(found.relations) > 1 else "one node costs"
         why = f"its body has a cycle, and {nodes} less than {'its joins' if len(group) > 1 else 'its join'}"
         return Choice(Evaluator.HYPERTREE, why, found, cost, tree_cost)
@@ -214,6 +218,15 @@ class Evaluators:
         if decomposition is None or (len(decomposition.nodes) < 2 and len(group) < 2):
             return None
         return make_node_rules(group, body, decomposition, self._names)
+
+
+def _is_intersected(rule: Rule, statistics: Statistics) -> bool:
+    """Does a join plan bind every variable after those of its first atom by atoms that compete?
+
+    As for triangles and cliques: what that costs is bounded by the shortest lists, not by partial joins.
+    """
+    steps = [step for step in order_body(rule.body, statistics).steps if isinstance(step.literal, Atom)]
+    return all(step.alternatives or step.access is Access.CHECK for step in steps[1:])
 
 
 def _passes(body: Sequence[Literal], members: Collection[str]) -> int:

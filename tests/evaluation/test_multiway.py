@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import gpuengine as ge
 from gpuengine.evaluation import multiway, multiway_join
+from gpuengine.planning.evaluators import Evaluator
 
 DECLARATIONS = """.decl e(x: number, y: number)
 .decl f(x: number, y: number)
@@ -120,3 +121,15 @@ def test_small_relations_are_probed(intersected: list[multiway.Multiway]) -> Non
     engine.load("e", [(1, 2), (2, 3), (3, 1)])
     engine.materialise()
     assert len(engine["t"]) == 3 and not intersected
+
+
+def test_triangles_are_not_cut_into_paths() -> None:
+    """However many paths of two edges there are, the intersections do not list them."""
+    rule = BODIES["triangle"][0]
+    engine = ge.Engine(DECLARATIONS + rule)
+    hub = [(x, y) for x in range(400) for y in (x, 0, 1, 2)] + [(x, y) for x in (0, 1, 2) for y in range(400)]
+    engine.load("e", hub)
+    engine.materialise()
+    assert engine.database is not None
+    (choice,) = engine.database.evaluators.choices.values()
+    assert choice.evaluator is Evaluator.JOIN
