@@ -17,9 +17,8 @@ from gpuengine.evaluation.accelerator import find_accelerator
 from gpuengine.evaluation.budget import Budget, parse_size
 from gpuengine.evaluation.database import Database
 from gpuengine.evaluation.failures import device_failures
-from gpuengine.evaluation.fixpoint import Fixpoint
 from gpuengine.evaluation.interruptible import Watcher, run_interruptibly
-from gpuengine.evaluation.placement import Placement
+from gpuengine.evaluation.materialisation import Setting, alias_view, evaluate
 from gpuengine.evaluation.progress import Progress
 from gpuengine.evaluation.thresholds import Thresholds
 from gpuengine.kernels.contract import Backend, DeviceMemoryError
@@ -42,7 +41,6 @@ from gpuengine.planning.strata import body_relations
 from gpuengine.relation import RelationView
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
-from gpuengine.schemes.union import Part, Union
 from gpuengine.terms.dictionary import Dictionary
 
 if TYPE_CHECKING:
@@ -267,41 +265,17 @@ class Engine:
         stop: np.ndarray,
     ) -> Database:
         """All that follows from the given facts; changes nothing of the engine but its `progress`."""
-        plan = prepared.plan(wanted)
-        derived = {name for stratum in plan.strata for name in stratum.relations}
-        database = Database(prepared.program, self.dictionary)
-        database.evaluators = prepared.choose_evaluators(plan)
-        aliased = {alias.of for name, alias in prepared.aliases.items() if len(loaded[name])}
-        for name, facts in loaded.items():
-            if name in prepared.aliases:
-                continue
-            if name in derived or name in aliased:
-                facts.backend.bind_thread()
-                database.tables[name].insert(facts.columns(), len(facts))
-            else:
-                database.tables[name] = facts
-        for name, alias in prepared.aliases.items():
-            table = database.tables[alias.of]
-            table.insert([loaded[name].column(j) for j in alias.permutation], len(loaded[name]))
-            database.tables[name] = _alias_view(name, alias, table)
         earlier = self.database.tables if self.database is not None else {}
-        placement = Placement(
-            self.accelerator,
-            always=self._always_accelerate,
-            idle=lambda: (*database.all_tables(), *(t for t in earlier.values() if isinstance(t, Table))),
-        )
-        fixpoint = Fixpoint(
-            plan,
-            database,
-            threads=self.threads,
-            budget=Budget(self.memory),
+        database = evaluate(
+            prepared,
+            loaded,
+            self.dictionary,
+            Setting(self.threads, self.memory, self.accelerator, self._always_accelerate, self.modules),
+            wanted=wanted,
             progress=progress,
-            limits=_size_limits(prepared.program),
-            placement=placement,
-            modules=self.modules,
             stop=stop,
+            idle=lambda: [table for table in earlier.values() if isinstance(table, Table)],
         )
-        fixpoint.run()
         self.progress = progress
         self.anew_seconds = progress.seconds
         return database
@@ -323,7 +297,7 @@ class Engine:
             self.has_pending = False
         assert self.database is not None
         for name, alias in self.aliases.items():
-            self.database.tables[name] = _alias_view(name, alias, self.database.tables[alias.of])
+            self.database.tables[name] = alias_view(name, alias, self.database.tables[alias.of])
         if is_same:
             return
         plan = prepared.plan(self.wanted)
@@ -473,12 +447,3 @@ class Engine:
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise GpuEngineError(f"no relation {name!r} in the program{hint}")
         return relations[name]
-
-
-def _alias_view(name: str, alias: Alias, scheme: Scheme) -> Scheme:
-    """A relation that is another one with its columns permuted."""
-    return Union(name, [Part(scheme, alias.permutation)], Table(name, scheme.arity, CPU))
-
-
-def _size_limits(program: Program) -> dict[str, int]:
-    return {d.relation: int(d.params["n"]) for d in program.directives if d.kind == "limitsize"}
