@@ -12,6 +12,7 @@ import json
 import zlib
 from functools import cache
 from pathlib import Path
+from pkgutil import get_data
 from typing import Any, NamedTuple
 
 GRAMMAR = Path(__file__).with_name("grammar.lark")
@@ -113,11 +114,21 @@ def _production(rule: dict[str, Any]) -> list[Any]:
     return [rule["origin"]["name"], len(symbols), kept, rule["alias"]]
 
 
+def _read(path: Path) -> bytes:
+    """A file beside this module, which may be in an archive (a wheel)."""
+    content = get_data("gpuengine.language", path.name)
+    assert content is not None
+    return content
+
+
 @cache
 def load() -> Tables:
     """The tables of the grammar as it is now."""
-    grammar = GRAMMAR.read_bytes()
-    stored = json.loads(TABLES.read_bytes()) if TABLES.exists() else {}
+    grammar = _read(GRAMMAR)
+    try:
+        stored = json.loads(_read(TABLES))
+    except OSError:
+        stored = {}
     data = stored["tables"] if stored.get("digest") == digest(grammar) else build(grammar.decode())
     return Tables(
         frozenset(data["literals"]),

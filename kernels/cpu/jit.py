@@ -152,9 +152,24 @@ def _cache_folder() -> Path:
     digest.update(_numba_version())
     digest.update(binding.get_host_cpu_features().flatten().encode())
     here = Path(__file__).parent
-    for source in sorted([*here.glob("*.py"), *here.parent.glob("*.py")]):
-        digest.update(source.read_bytes())
+    for content in source_contents(here, here.parent):
+        digest.update(content)
     return cache_directory() / "kernels" / digest.hexdigest()[:24]
+
+
+def source_contents(*folders: Path) -> Iterator[bytes]:
+    """What the modules in these folders hold, in order of their paths, also if these are in a wheel."""
+    archive = getattr(globals().get("__loader__"), "archive", None)
+    if archive is None:
+        for file in sorted(file for folder in folders for file in folder.glob("*.py")):
+            yield file.read_bytes()
+        return
+    from zipfile import ZipFile
+
+    with ZipFile(archive) as content:
+        names = {Path(archive, name): name for name in content.namelist() if name.endswith(".py")}
+        for path in sorted(path for path in names if path.parent in folders):
+            yield content.read(names[path])
 
 
 def _numba_version() -> bytes:
