@@ -101,6 +101,10 @@ class BackendError(GpuEngineError):
     """The backend asked for is not usable on this machine; says what is missing."""
 
 
+class SparkError(GpuEngineError):
+    """Spark can't be used, or failed: says what is missing, or what failed where."""
+
+
 class Interrupted(GpuEngineError):
     """Stopped by the user; the state before the operation is intact."""
 

@@ -1,4 +1,54 @@
-"""PySpark in and out; empty until the Spark bridge lands."""
+"""DataFrames in and out: a pipeline on Spark, and the fixpoint distributed where one machine is too small.
+
+The names below load on first use; importing this package imports no pyspark.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if __name__ != "gpuengine.spark_bridge":
     raise ImportError("import this package as gpuengine.spark_bridge, not by its folder's name")
+
+if TYPE_CHECKING:
+    from gpuengine.spark_bridge.encoding import load_encoded as load_encoded
+    from gpuengine.spark_bridge.ingestion import ingest as ingest
+    from gpuengine.spark_bridge.launching import session as session
+    from gpuengine.spark_bridge.materialisation import Materialisation as Materialisation
+    from gpuengine.spark_bridge.materialisation import materialise as materialise
+    from gpuengine.spark_bridge.pipeline import encode as encode
+    from gpuengine.spark_bridge.saved import SavedMaterialisation as SavedMaterialisation
+    from gpuengine.spark_bridge.saved import open as open
+    from gpuengine.spark_bridge.strata import Limits as Limits
+
+# No module has the name of what it exports: an import of the module would put it in its place.
+_HOME = {
+    "Limits": "strata",
+    "Materialisation": "materialisation",
+    "SavedMaterialisation": "saved",
+    "encode": "pipeline",
+    "ingest": "ingestion",
+    "load_encoded": "encoding",
+    "materialise": "materialisation",
+    "open": "saved",
+    "session": "launching",
+}
+
+__all__ = [
+    "Limits",
+    "Materialisation",
+    "SavedMaterialisation",
+    "encode",
+    "ingest",
+    "load_encoded",
+    "materialise",
+    "open",
+    "session",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
