@@ -204,6 +204,17 @@ class RelationView:
 
         return to_cudf(self._outgoing())
 
+    def to_spark(self, spark: Any) -> Any:
+        """All facts as a DataFrame of a Spark session, in few partitions.
+
+        Numbers are bigint, unsigned decimal(20,0), floats double, all else string; a relation without columns
+        has the one column ``holds``. The facts are copied to Spark's driver when this is called.
+        """
+        from gpuengine.exchange.spark_frames import to_spark
+
+        self._check_listing()
+        return to_spark(self.batches(), self.attributes, spark)
+
     def to_pylist(self) -> list[tuple[Any, ...]]:
         """All facts as a list of tuples."""
         return list(self)

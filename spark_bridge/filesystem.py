@@ -1,0 +1,214 @@
+"""Files by Hadoop's own names for them: what Spark reads and writes, the driver can look at and move.
+
+A path is a URI such as ``hdfs:``, ``s3a:`` or ``file:``, or of the session's default file system.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuengine.errors import DataError, SparkError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Names = list[str]
+
+
+def join(base: str, *parts: str) -> str:
+    """A path below another: ``join("s3a://b/x/", "y")`` is ``s3a://b/x/y``."""
+    for part in parts:
+        base = f"{base}{part}" if base.endswith("/") or not base else f"{base}/{part}"
+    return base
+
+
+def name_of(path: str) -> str:
+    """The last part of a path."""
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def parent_of(path: str) -> str:
+    """The folder of a path: ``.`` for a bare name, the path itself for a root."""
+    folder, slash, _ = path.rstrip("/").rpartition("/")
+    if not slash:
+        return "."
+    return folder if folder and not folder.endswith((":", ":/")) else f"{folder}/"
+
+
+class FileSystem:
+    """The file systems that a session knows. Every failure is a `DataError` that names the path."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        try:
+            self._jvm: Any = spark._jvm
+            self._conf: Any = spark._jsparkSession.sessionState().newHadoopConf()
+        except Exception as error:
+            raise SparkError(
+                f"this session has no file system to work with: {error}\n"
+                "  hint: use a session in the driver's own process, not a remote one (Spark Connect)"
+            ) from error
+
+    def exists(self, path: str) -> bool:
+        with _failures(f"can't look for {path}"):
+            system, place = self._at(path)
+            return bool(system.exists(place))
+
+    def is_directory(self, path: str) -> bool:
+        with _failures(f"can't look for {path}"):
+            system, place = self._at(path)
+            return bool(system.exists(place) and system.getFileStatus(place).isDirectory())
+
+    def list(self, path: str) -> Names:
+        """The names of what a folder holds, sorted."""
+        with _failures(f"can't list {path}"):
+            system, place = self._at(path)
+            return sorted(status.getPath().getName() for status in system.listStatus(place))
+
+    def matches(self, pattern: str) -> Names:
+        """The files that a pattern such as ``part-*.csv`` matches, as full URIs, sorted."""
+        with _failures(f"can't look for {pattern}"):
+            system, place = self._at(pattern)
+            found = system.globStatus(place)
+            return sorted(status.getPath().toString() for status in found or ())
+
+    def size(self, path: str) -> int:
+        """The bytes of a file, or of all files below a folder."""
+        with _failures(f"can't measure {path}"):
+            system, place = self._at(path)
+            return int(system.getContentSummary(place).getLength())
+
+    def read_text(self, path: str) -> str:
+        with _failures(f"can't read {path}"):
+            system, place = self._at(path)
+            stream = system.open(place)
+            try:
+                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
+
+    def write_text(self, path: str, text: str) -> None:
+        """Write a file; who reads it finds what it was or what it is now, never a part."""
+        with _failures(f"can't write {path}"):
+            system, _ = self._at(path)
+            beside = _beside(path)
+            try:
+                stream = system.create(self._path(beside), True)
+                try:
+                    stream.write(bytearray(text.encode()))
+                finally:
+                    stream.close()
+                self._rename_over(beside, path)
+            except BaseException:
+                with suppress(Exception):
+                    system.delete(self._path(beside), False)
+                raise
+
+    def rename(self, old: str, new: str) -> None:
+        """Move a file or a folder to where there is none. Raises if the file system does not."""
+        with _failures(f"can't move {old} to {new}"):
+            system, place = self._at(old)
+            target = self._path(new)
+            if system.exists(target):
+                raise DataError(f"can't move {old} to {new}: it is there already")
+            if not system.rename(place, target):
+                why = "both must be in one file system" if system.exists(place) else "there is no such file"
+                raise DataError(f"can't move {old} to {new}: {why}")
+
+    def replace(self, old: str, new: str) -> None:
+        """Move a file or a folder to where another may be, which is deleted when that is done.
+
+        If the move fails, the other one is put back.
+        """
+        if not self.exists(new):
+            self.rename(old, new)
+            return
+        aside = _beside(new)
+        self.rename(new, aside)
+        try:
+            self.rename(old, new)
+        except BaseException:
+            self.rename(aside, new)
+            raise
+        self.delete(aside)
+
+    def delete(self, path: str) -> None:
+        """Delete a file or a folder with all that is in it; nothing if it is not there."""
+        with _failures(f"can't delete {path}"):
+            system, place = self._at(path)
+            if not system.delete(place, True) and system.exists(place):
+                raise DataError(f"can't delete {path}")
+
+    def make_directories(self, path: str) -> None:
+        """Make a folder and those above it."""
+        with _failures(f"can't make the folder {path}"):
+            system, place = self._at(path)
+            if not system.mkdirs(place):
+                raise DataError(f"can't make the folder {path}: a file is in the way")
+
+    def qualified(self, path: str) -> str:
+        """The path with its scheme, the same for all ways to write it: ``file:/data/x`` for ``x``."""
+        with _failures(f"can't look for {path}"):
+            system, place = self._at(path)
+            return str(system.makeQualified(place).toString())
+
+    def is_inside(self, path: str, directory: str) -> bool:
+        """Is a path below a directory, wherever symbolic links of local files lead?"""
+        below, above = self.qualified(path), self.qualified(directory)
+        if below.startswith("file:") and above.startswith("file:"):
+            inner, outer = (Path(one.removeprefix("file:")).resolve() for one in (below, above))
+            return inner.is_relative_to(outer)
+        return below.startswith(f"{above.rstrip('/')}/")
+
+    def _path(self, path: str) -> Any:
+        if not path:
+            raise DataError("an empty text is no path")
+        return self._jvm.org.apache.hadoop.fs.Path(path)
+
+    def _at(self, path: str) -> tuple[Any, Any]:
+        place = self._path(path)
+        return place.getFileSystem(self._conf), place
+
+    def _rename_over(self, old: str, new: str) -> None:
+        """Move a file to where another may be: in one step, where the file system can."""
+        hadoop = self._jvm.org.apache.hadoop.fs
+        source, target = self._path(self.qualified(old)), self._path(self.qualified(new))
+        try:
+            files = hadoop.FileContext.getFileContext(target.toUri(), self._conf)
+        except Exception as error:
+            if "UnsupportedFileSystemException" not in str(error):
+                raise
+            self.replace(old, new)
+            return
+        overwrite = hadoop.Options.Rename.OVERWRITE
+        flags = self._jvm.java.lang.reflect.Array.newInstance(overwrite.getClass(), 1)
+        flags[0] = overwrite
+        files.rename(source, target, flags)
+
+
+def _beside(path: str) -> str:
+    """A hidden name in the same folder, so that a rename stays in one file system."""
+    return join(parent_of(path), f".{name_of(path)}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+
+
+@contextmanager
+def _failures(what: str) -> Iterator[None]:
+    """Say what can't be done and why, without the trace of the JVM."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise DataError(f"{what}: {_cause(error.java_exception)}") from error
+    except (Py4JError, PySparkException) as error:
+        raise DataError(f"{what}: {str(error).partition(chr(10))[0]}") from error
+
+
+def _cause(exception: Any) -> str:
+    message = str(exception.getMessage() or "").partition("\n")[0]
+    kind = str(exception.getClass().getSimpleName())
+    return f"{kind}: {message}" if message else kind
