@@ -1,0 +1,404 @@
+"""Materialisations in files, which new facts are inserted into.
+
+A saved materialisation is a directory: ``saved.json``, and what it names: frames of carriers as Parquet (the
+facts that were given, and all facts, each in pieces) and dictionaries. An update writes new pieces beside the
+old ones and then replaces the JSON file, in one step: until then nothing has changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
+
+from gpuengine.errors import SparkError, StoreError
+from gpuengine.language.editing import ProgramText
+from gpuengine.planning.prepared import Prepared, prepare
+from gpuengine.relation import RelationView
+from gpuengine.spark_bridge.carriers import Carriers, column, find_carriers, has_no_carrier
+from gpuengine.spark_bridge.checking import Checked, check_inputs
+from gpuengine.spark_bridge.cluster import ClusterResults, carry, given_facts
+from gpuengine.spark_bridge.encoding import Dictionaries, Encoded, encode_inputs
+from gpuengine.spark_bridge.failures import spark_failures
+from gpuengine.spark_bridge.filesystem import FileSystem, join
+from gpuengine.spark_bridge.insertion import Insertion
+from gpuengine.spark_bridge.keeping import Held, Keeper, nothing, union
+from gpuengine.spark_bridge.launching import check_session
+from gpuengine.spark_bridge.materialisation import (
+    DriverResults,
+    Listener,
+    Materialisation,
+    frames_of,
+    unheard,
+)
+from gpuengine.spark_bridge.progress import JobWatch, SparkReport
+from gpuengine.spark_bridge.strata import Limits, StrataRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MANIFEST = "saved.json"
+VERSION = 1
+MOST_PIECES = 16
+"""A relation in more pieces than this is written anew, as one."""
+
+
+@dataclass
+class _State:
+    """What is saved, and where: pieces of relations as (path, rows)."""
+
+    text: ProgramText
+    wanted: list[str]
+    carriers: Carriers
+    constants: dict[str, list[list[Any]]]
+    dictionaries: dict[str, str]
+    stated: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    relations: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    generation: int = 0
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {
+                "version": VERSION,
+                "program": self.text.to_json(),
+                "wanted": self.wanted,
+                "encoded": sorted(self.carriers.encoded),
+                "constants": self.constants,
+                "dictionaries": self.dictionaries,
+                "stated": self.stated,
+                "relations": self.relations,
+                "generation": self.generation,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> _State:
+        def pieces(of: Mapping[str, Any]) -> dict[str, list[tuple[str, int]]]:
+            return {name: [(str(path), int(rows)) for path, rows in each] for name, each in of.items()}
+
+        return cls(
+            ProgramText.from_json(saved["program"]),
+            list(saved["wanted"]),
+            Carriers(frozenset(saved["encoded"])),
+            saved["constants"],
+            dict(saved["dictionaries"]),
+            pieces(saved["stated"]),
+            pieces(saved["relations"]),
+            int(saved["generation"]),
+        )
+
+
+class SavedMaterialisation(Mapping[str, "DataFrame"]):
+    """The relations of a saved materialisation by name, as DataFrames, and the updates of them.
+
+    One process at a time may update it. DataFrames that were read before an update go on showing what was
+    there then, until `compact` removes it.
+    """
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self.spark = spark
+        self.path = path
+        self._files = FileSystem(spark)
+        self._state = self._read_state()
+        self._prepared: Prepared = prepare(self._state.text, None)
+        constants = {space: dict(map(tuple, each)) for space, each in self._state.constants.items()}
+        self._carried = carry(self._prepared, self._state.carriers, constants)
+        self.report: SparkReport | None = None
+
+    def _read_state(self) -> _State:
+        at = join(self.path, MANIFEST)
+        if not self._files.exists(at):
+            raise StoreError(
+                f"{self.path} is no saved materialisation: there is no {MANIFEST}\n"
+                "  hint: materialise(...).save(path) writes one"
+            )
+        try:
+            saved = json.loads(self._files.read_text(at))
+            if saved["version"] != VERSION:
+                raise StoreError(f"{at}: version {saved['version']!r} is not known")
+            return _State.from_json(saved)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StoreError(f"{at} is damaged: {error}") from error
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def __getitem__(self, relation: str) -> DataFrame:
+        if relation not in self._state.wanted:
+            raise KeyError(f"{relation!r} was not saved; there are {', '.join(self._state.wanted)}")
+        return self._results().frame(relation)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._state.wanted)
+
+    def __len__(self) -> int:
+        return len(self._state.wanted)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many facts each relation has."""
+        stored = {name: self._prepared.stored(name) for name in self._state.wanted}
+        pieces = self._state.relations
+        return {name: sum(rows for _, rows in pieces.get(at, ())) for name, at in stored.items()}
+
+    def _results(self) -> ClusterResults:
+        held = self._held(self._state.relations)
+        encoded = Encoded({}, self._dictionaries(), {})
+        return ClusterResults(self._prepared, self._state.carriers, encoded, held, {}, Keeper())
+
+    def _held(self, pieces: Mapping[str, list[tuple[str, int]]]) -> dict[str, Held]:
+        relations = self._carried.program.relations
+        return {name: self._relation(name, pieces.get(name, [])) for name in relations}
+
+    def _relation(self, name: str, pieces: list[tuple[str, int]]) -> Held:
+        relation = self._carried.program.relations[name]
+        if not pieces:
+            return nothing(self.spark, relation, self._state.carriers)
+        schema = self._state.carriers.schema(relation) or f"{column(0)} bigint"
+        paths = [join(self.path, path) for path, _ in pieces]
+        return Held(self.spark.read.schema(schema).parquet(*paths), sum(rows for _, rows in pieces))
+
+    def _dictionaries(self) -> Dictionaries:
+        return Dictionaries.load(
+            self.spark, {space: join(self.path, at) for space, at in self._state.dictionaries.items()}
+        )
+
+    # -- updating ----------------------------------------------------------------------------------
+
+    def insert(
+        self,
+        inputs: Mapping[str, DataFrame | str],
+        *,
+        nulls: Literal["fail", "drop"] = "fail",
+        limits: Limits | None = None,
+        watch: Listener | None = None,
+    ) -> dict[str, int]:
+        """Add facts and what follows from them; says how many facts each relation that changed has gained.
+
+        Strata that read a changed relation under negation or in an aggregate are evaluated anew, and may
+        lose facts; all others are only extended.
+        """
+        check_session(self.spark)
+        jobs = JobWatch(self.spark)
+        with spark_failures("inserting facts"):
+            frames = frames_of(self.spark, self._prepared, inputs)
+            with jobs.named("encoding new facts"):
+                checked = check_inputs(self._prepared.program.relations, frames, nulls=nulls)
+                encoded = self._encoded(checked)
+                given = given_facts(self.spark, self._carried, encoded.frames, own=False)
+            before, stated = self._held(self._state.relations), self._held(self._state.stated)
+            keeper = Keeper()
+            run = self._run(keeper, jobs, limits, watch)
+            with jobs.named("finding new facts"):
+                new = {name: self._new(keeper, name, held, stated[name]) for name, held in given.items()}
+                delta = {name: self._new(keeper, name, held, before[name]) for name, held in new.items()}
+            together = {name: union([stated[name], held]) for name, held in new.items()}
+            insertion = Insertion(run, before, {**stated, **together}, delta)
+            insertion.update(self._carried.plan(self._state.wanted))
+            gained = self._commit(encoded, new, insertion)
+            keeper.release()
+        self._told(run, jobs, "the facts that were there are kept")
+        return gained
+
+    def delete(
+        self,
+        inputs: Mapping[str, DataFrame | str],
+        *,
+        nulls: Literal["fail", "drop"] = "fail",
+        limits: Limits | None = None,
+        watch: Listener | None = None,
+    ) -> dict[str, int]:
+        """Remove given facts, and compute everything anew without them; facts that rules derive stay."""
+        check_session(self.spark)
+        jobs = JobWatch(self.spark)
+        with spark_failures("deleting facts"):
+            frames = frames_of(self.spark, self._prepared, inputs)
+            checked = check_inputs(self._prepared.program.relations, frames, nulls=nulls)
+            encoded = self._encoded(checked)
+            given = given_facts(self.spark, self._carried, encoded.frames, own=False)
+            stated = self._held(self._state.stated)
+            keeper = Keeper()
+            left = {**stated, **{n: self._new(keeper, n, stated[n], held) for n, held in given.items()}}
+            run = self._run(keeper, jobs, limits, watch)
+            plan = self._carried.plan(self._state.wanted)
+            found = run.run(plan, {name: held for name, held in left.items() if held.rows})
+            earlier = self.counts
+            state = self._next(encoded)
+            for name, held in found.items():
+                state.relations[name] = self._written(state, "relations", name, held)
+                state.stated[name] = self._written(state, "stated", name, left[name])
+            self._replace_state(state)
+            keeper.release()
+        self._told(run, jobs, "everything was computed anew")
+        return {name: rows - earlier[name] for name, rows in self.counts.items() if rows != earlier[name]}
+
+    def compact(self) -> None:
+        """Write each relation in one piece, and remove what is no longer part of it."""
+        with spark_failures("compacting"):
+            state = self._next(None)
+            for kind, pieces in (("relations", state.relations), ("stated", state.stated)):
+                for name, each in pieces.items():
+                    if len(each) > 1:
+                        pieces[name] = self._written(state, kind, name, self._relation(name, each))
+            self._replace_state(state)
+            used = {path for each in (state.relations, state.stated) for p in each.values() for path, _ in p}
+            used |= set(state.dictionaries.values())
+            for generation in self._files.list(self.path):
+                if generation.startswith("generation-") and not any(
+                    path.startswith(f"{generation}/") for path in used
+                ):
+                    self._files.delete(join(self.path, generation))
+
+    def _told(self, run: StrataRun, jobs: JobWatch, why: str) -> None:
+        seconds = sum(stratum.seconds for stratum in run.reports)
+        self.report = SparkReport("cluster", why, run.reports, seconds, jobs.shuffle_bytes())
+
+    def _encoded(self, checked: Mapping[str, Checked]) -> Encoded:
+        return encode_inputs(
+            self.spark, self._prepared.program, checked, self._state.carriers, self._dictionaries()
+        )
+
+    def _run(
+        self, keeper: Keeper, jobs: JobWatch, limits: Limits | None, watch: Listener | None
+    ) -> StrataRun:
+        return StrataRun(
+            self.spark,
+            self._carried,
+            self._state.carriers,
+            keeper,
+            jobs,
+            limits or Limits(),
+            watch or unheard,
+        )
+
+    def _new(self, keeper: Keeper, name: str, held: Held, known: Held) -> Held:
+        """The rows that are not among the known ones."""
+        new = held.frame.join(known.frame, held.frame.columns, "left_anti")
+        return keeper.keep(f"new/{name}", new)
+
+    def _commit(self, encoded: Encoded, new: Mapping[str, Held], insertion: Insertion) -> dict[str, int]:
+        earlier = self.counts
+        state = self._next(encoded)
+        for name, held in new.items():
+            if held.rows:
+                state.stated[name] = [
+                    *state.stated.get(name, []),
+                    *self._written(state, "stated", name, held),
+                ]
+        for name, held in insertion.delta.items():
+            pieces = [*state.relations.get(name, []), *self._written(state, "relations", name, held)]
+            if len(pieces) > MOST_PIECES:
+                pieces = self._written(state, "whole", name, self._relation(name, pieces))
+            state.relations[name] = pieces
+        for name, held in insertion.anew.items():
+            state.relations[name] = self._written(state, "relations", name, held)
+        self._replace_state(state)
+        return {name: rows - earlier[name] for name, rows in self.counts.items() if rows != earlier[name]}
+
+    def _next(self, encoded: Encoded | None) -> _State:
+        """The state after this one, with what stays as it is; new terms are written."""
+        state = _State.from_json(json.loads(self._state.to_json()))
+        state.generation += 1
+        if encoded is not None:
+            for space, dictionary in encoded.dictionaries.items():
+                at = f"generation-{state.generation}/dictionary-{space}"
+                dictionary.save(join(self.path, at))
+                state.dictionaries[space] = at
+        return state
+
+    def _written(self, state: _State, kind: str, name: str, held: Held) -> list[tuple[str, int]]:
+        return _write(self.spark, self.path, state.generation, kind, name, held)
+
+    def _replace_state(self, state: _State) -> None:
+        self._files.write_text(join(self.path, MANIFEST), state.to_json())
+        self._state = state
+
+
+def open(spark: SparkSession, path: str) -> SavedMaterialisation:
+    """What `Materialisation.save` wrote, and the updates since."""
+    check_session(spark)
+    return SavedMaterialisation(spark, path)
+
+
+def save(materialisation: Materialisation, path: str, *, replace: bool = False) -> None:
+    """Write a materialisation to a directory that is new or empty; with `replace`, in place of another."""
+    spark, prepared = materialisation.spark, materialisation.prepared
+    files = FileSystem(spark)
+    if files.exists(path) and not replace and files.list(path):
+        raise StoreError(f"{path} is there already\n  hint: save(path, replace=True) replaces it")
+    if files.exists(path) and files.list(path) and not files.exists(join(path, MANIFEST)):
+        raise StoreError(f"{path} is no saved materialisation, and is not replaced by one")
+    problem = has_no_carrier(prepared.program)
+    if problem:
+        raise SparkError(f"it can't be saved on Spark: {problem}\n  hint: ingest(...) and Engine.save can")
+    with spark_failures(f"saving {path}"):
+        _write_all(materialisation, path)
+
+
+def _write_all(materialisation: Materialisation, path: str) -> None:
+    spark, prepared = materialisation.spark, materialisation.prepared
+    files = FileSystem(spark)
+    stated, held, encoded, carriers = _carried_results(materialisation)
+    beside = f"{path.rstrip('/')}.saving"
+    files.delete(beside)
+    constants = {space: [[k, v] for k, v in each.items()] for space, each in encoded.constants.items()}
+    state = _State(prepared.text, list(materialisation), carriers, constants, {}, generation=1)
+    for space, dictionary in encoded.dictionaries.items():
+        state.dictionaries[space] = f"generation-1/dictionary-{space}"
+        dictionary.save(join(beside, state.dictionaries[space]))
+    for kind, relations, pieces in (("stated", stated, state.stated), ("relations", held, state.relations)):
+        for name, one in relations.items():
+            pieces[name] = _write(spark, beside, 1, kind, name, one)
+    files.write_text(join(beside, MANIFEST), state.to_json())
+    files.replace(beside, path)
+
+
+def _carried_results(
+    materialisation: Materialisation,
+) -> tuple[Mapping[str, Held], Mapping[str, Held], Encoded, Carriers]:
+    """(given facts, all facts, dictionaries and constants, carriers) of where a materialisation ran."""
+    results = materialisation.results
+    if isinstance(results, DriverResults):
+        return _carried_from_engine(materialisation, results)
+    derived = _derived(results.prepared, materialisation)
+    held = {**results.stated, **{name: results.held[name] for name in derived}}
+    return results.stated, held, results.encoded, results.carriers
+
+
+def _carried_from_engine(
+    materialisation: Materialisation, results: DriverResults
+) -> tuple[Mapping[str, Held], Mapping[str, Held], Encoded, Carriers]:
+    spark, prepared = materialisation.spark, materialisation.prepared
+    engine, program = results.engine, prepared.program
+    carriers = find_carriers(program)
+    derived = _derived(prepared, materialisation)
+    frames = {name: results.frame(name) for name in derived}
+    checked = check_inputs(program.relations, frames)
+    encoded = encode_inputs(spark, program, checked, carriers, None)
+    given = {
+        name: RelationView(name, program.relations[name].attributes, table, engine.dictionary).to_spark(spark)
+        for name, table in engine.loaded.items()
+        if len(table)
+    }
+    checked_given = check_inputs(program.relations, given)
+    both = encode_inputs(spark, program, checked_given, carriers, encoded.dictionaries)
+    carried = carry(prepared, carriers, both.constants)
+    stated = given_facts(spark, carried, both.frames)
+    held = {name: Held(frame, checked[name].rows) for name, frame in encoded.frames.items()}
+    return stated, {**stated, **held}, both, carriers
+
+
+def _derived(prepared: Prepared, wanted: Iterable[str]) -> list[str]:
+    """The relations that the strata of a plan derive."""
+    return [name for stratum in prepared.plan(wanted).strata for name in stratum.relations]
+
+
+def _write(
+    spark: SparkSession, path: str, generation: int, kind: str, name: str, held: Held
+) -> list[tuple[str, int]]:
+    """One new piece of a relation."""
+    at = f"generation-{generation}/{kind}/{quote(name, safe='')}"
+    held.frame.write.mode("overwrite").parquet(join(path, at))
+    rows = spark.read.parquet(join(path, at)).count()
+    return [(at, rows)] if rows else []
