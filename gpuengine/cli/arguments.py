@@ -19,6 +19,7 @@ from gpuengine.cli.arguments_kb import (
     check_run,
     check_update,
 )
+from gpuengine.cli.arguments_spark import add_spark, check_place
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -72,14 +73,16 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "run",
         "evaluate a program and write its outputs",
         "Evaluate a Datalog program: read its .input relations, derive what its .output and .printsize "
-        "relations need, and write them. -F, -D, -I, -M, -j and -w mean what they mean to Soufflé.",
+        "relations need, and write them. -F, -D, -I, -M, -j and -w mean what they mean to Soufflé. With --on "
+        "spark, Spark reads and writes datasets, and evaluates the program if one engine is too small; "
+        "-F, -D and --save may be URIs then.",
     )
-    _add_program(run)
+    # Of what may be a URI the text is kept: Path would make s3a:/bucket of s3a://bucket.
+    _add_program(run, facts_default=".", facts_type=str)
     run.add_argument(
         "-D",
         "--output-dir",
-        type=_output_directory,
-        default=Path(),
+        default=".",
         metavar="DIR",
         help="where output files go (default: .); made if missing; - prints to standard output",
     )
@@ -91,7 +94,13 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument("--json", action="store_true", help="one JSON object on standard output instead of text")
     _add_quiet(run)
     add_save(run)
-    run.set_defaults(check=partial(check_run, run))
+    add_spark(run)
+    run.set_defaults(check=partial(_check_run, run))
+
+
+def _check_run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    check_place(parser, arguments)
+    check_run(parser, arguments)
 
 
 def _add_plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -195,12 +204,16 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     doctor.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
-def _add_program(parser: argparse.ArgumentParser, facts_default: Path | None = Path()) -> None:
+def _add_program(
+    parser: argparse.ArgumentParser,
+    facts_default: Path | str | None = Path(),
+    facts_type: type[Path] | type[str] = Path,
+) -> None:
     parser.add_argument("program", type=Path, metavar="PROGRAM.dl", help="the program")
     parser.add_argument(
         "-F",
         "--fact-dir",
-        type=Path,
+        type=facts_type,
         default=facts_default,
         metavar="DIR",
         help="where the fact files are" + (" (default: .)" if facts_default is not None else ""),
@@ -307,11 +320,6 @@ def _add_evaluators(parser: argparse.ArgumentParser) -> None:
         help="by what to evaluate a rule: join, hypertree, written or auto (the default); path is all rules "
         "of path, path:2 its second one, * every rule; can be given several times",
     )
-
-
-def _output_directory(text: str) -> Path | None:
-    """None is standard output."""
-    return None if text == "-" else Path(text)
 
 
 def _jobs(text: str) -> int | None:

@@ -36,7 +36,6 @@ class _Record(argparse.Action):
 def add_save(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--save",
-        type=Path,
         metavar="KB",
         help="derive everything and save it as a knowledge base: a directory, new or empty",
     )

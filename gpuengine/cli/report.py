@@ -141,7 +141,7 @@ def print_tables(report: Report) -> None:
 
 
 def _relations_table(report: Report) -> Any:
-    table = _table("relation", "facts", "stored as", "memory")
+    table = table_of("relation", "facts", "stored as", "memory")
     for name, rows in report.relations.items():
         skipped = report.skipped_rows.get(name)
         stored = report.storage[name]
@@ -151,7 +151,7 @@ def _relations_table(report: Report) -> Any:
 
 
 def _seconds_table(report: Report) -> Any:
-    table = _table("run", "")
+    table = table_of("run", "")
     for phase, seconds in report.seconds.items():
         table.add_row(f"{phase} (s)", f"{seconds:.3f}")
     table.add_row("rounds", f"{report.rounds:,}")
@@ -169,7 +169,7 @@ def _seconds_table(report: Report) -> Any:
 
 
 def _strata_table(report: Report) -> Any:
-    table = _table("stratum", "rounds", "moves")
+    table = table_of("stratum", "rounds", "moves")
     table.add_column("relations", overflow="fold")
     for stratum in report.strata:
         rounds = ", ".join(f"{count:,} on {backend}" for backend, count in stratum.rounds.items())
@@ -178,7 +178,7 @@ def _strata_table(report: Report) -> Any:
 
 
 def _device_table(device: DeviceReport) -> Any:
-    table = _table("device", device.name)
+    table = table_of("device", device.name)
     table.add_row("rounds", f"{device.rounds:,}")
     table.add_row("launches", f"{device.launches:,}")
     table.add_row("host syncs", f"{device.syncs:,} ({device.syncs_per_round:.1f} a round)")
@@ -191,7 +191,7 @@ def _device_table(device: DeviceReport) -> Any:
 def _rules_table(report: Report) -> Any:
     from rich.text import Text
 
-    table = _table("seconds", "candidates", "derived", "evaluations")
+    table = table_of("seconds", "candidates", "derived", "evaluations")
     table.add_column("rule, slowest first", overflow="fold")
     for rule in report.rules[:_SLOWEST_RULES]:
         numbers = [
@@ -207,7 +207,8 @@ def _rules_table(report: Report) -> Any:
     return table
 
 
-def _table(*headers: str) -> Any:
+def table_of(*headers: str) -> Any:
+    """An empty table, its numbers on the right."""
     from rich import box
     from rich.table import Table
 

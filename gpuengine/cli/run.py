@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a program as Soufflé would; raises before anything is written if it can't be done."""
+    if arguments.on == "spark":
+        from gpuengine.cli.spark import run_on_spark
+
+        return run_on_spark(arguments)
     clock = Clock()
     line = live_line(arguments.quiet)
     try:
