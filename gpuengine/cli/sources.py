@@ -40,8 +40,8 @@ def open_engine(arguments: argparse.Namespace) -> Engine:
         backend=getattr(arguments, "backend", "cpu"),
         device=getattr(arguments, "device", 0),
         device_memory=getattr(arguments, "device_memory", None),
-        schemes=_schemes(arguments.scheme),
-        evaluators=_evaluators(arguments.evaluator),
+        schemes=_asked(arguments.scheme, "--scheme", SchemeError),
+        evaluators=_asked(arguments.evaluator, "--evaluator", EvaluatorError),
         modules=not getattr(arguments, "no_modules", False),
         counting=getattr(arguments, "counting", False),
         include_dirs=arguments.include_dir,
@@ -49,22 +49,13 @@ def open_engine(arguments: argparse.Namespace) -> Engine:
     )
 
 
-def _schemes(given: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The schemes asked for, by relation; raises if two contradict each other."""
-    schemes: dict[str, str] = {}
-    for relation, scheme in given:
-        if schemes.setdefault(relation, scheme) != scheme:
-            raise SchemeError(f"--scheme asks for {relation}={schemes[relation]} and for {relation}={scheme}")
-    return schemes
+def _asked(given: Iterable[tuple[str, str]], option: str, error: type[GpuEngineError]) -> dict[str, str]:
+    """What an option asks for, by what it asks it for; raises if two of it contradict each other."""
+    from gpuengine.planning.choices import without_contradiction
 
-
-def _evaluators(given: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The evaluators asked for, by rule; raises if two contradict each other."""
-    evaluators: dict[str, str] = {}
-    for rule, evaluator in given:
-        if evaluators.setdefault(rule, evaluator) != evaluator:
-            raise EvaluatorError(f"--evaluator asks for {rule}={evaluators[rule]} and for {rule}={evaluator}")
-    return evaluators
+    return without_contradiction(
+        given, lambda name, one, other: error(f"{option} asks for {name}={one} and for {name}={other}")
+    )
 
 
 def check_program(path: Path) -> None:

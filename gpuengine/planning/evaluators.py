@@ -9,6 +9,7 @@ from enum import Enum
 
 from gpuengine.errors import EvaluatorError
 from gpuengine.language.program import Atom, BodyOrder, Literal, Program, Rule
+from gpuengine.planning.choices import read_pragmas
 from gpuengine.planning.hypergraph import is_cyclic
 from gpuengine.planning.hypertree import decompose
 from gpuengine.planning.join_size import join_cost
@@ -78,15 +79,7 @@ def read_evaluators(program: Program, given: Mapping[str, str] | None) -> dict[s
 
     Raises `EvaluatorError` for what is no evaluator.
     """
-    asked: dict[str, str] = {}
-    for key, value in program.pragmas:
-        if key == PRAGMA:
-            for name, evaluator in map(parse_evaluator, value.split()):
-                if asked.setdefault(name, evaluator) != evaluator:
-                    raise EvaluatorError(
-                        f"two pragmas ask for different evaluators of {name}: {asked[name]} and {evaluator}"
-                    )
-    asked.update(given or {})
+    asked = {**read_pragmas(program, PRAGMA, parse_evaluator, EvaluatorError), **(given or {})}
     kinds = [one.value for one in Evaluator]
     for name, evaluator in asked.items():
         if evaluator not in kinds:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpuengine.errors import SchemeError
 from gpuengine.language.program import Program
+from gpuengine.planning.choices import read_pragmas
 from gpuengine.planning.shapes import Candidate, Shape, find_shapes, shape_problem
 from gpuengine.planning.sharing import Alias
 
@@ -40,16 +41,7 @@ def read_overrides(program: Program, given: Mapping[str, str] | None = None) -> 
 
     Raises `SchemeError` for what is no relation or no scheme, and if pragmas contradict each other.
     """
-    written: dict[str, str] = {}
-    for key, value in program.pragmas:
-        if key == PRAGMA:
-            for relation, scheme in map(parse_override, value.split()):
-                if written.setdefault(relation, scheme) != scheme:
-                    raise SchemeError(
-                        f"two pragmas ask for different schemes of {relation}: "
-                        f"{written[relation]} and {scheme}"
-                    )
-    found = {**written, **(given or {})}
+    found = {**read_pragmas(program, PRAGMA, parse_override, SchemeError), **(given or {})}
     for relation, scheme in found.items():
         _check_names(program, relation, scheme)
     return found
