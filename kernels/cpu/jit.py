@@ -157,19 +157,21 @@ def _cache_folder() -> Path:
     return cache_directory() / "kernels" / digest.hexdigest()[:24]
 
 
-def source_contents(*folders: Path) -> Iterator[bytes]:
-    """What the modules in these folders hold, in order of their paths, also if these are in a wheel."""
+def source_contents(*folders: Path, below: bool = False) -> Iterator[bytes]:
+    """What the modules in these folders, and `below` them, hold, in order of paths, also if in a wheel."""
     archive = getattr(globals().get("__loader__"), "archive", None)
     if archive is None:
-        for file in sorted(file for folder in folders for file in folder.glob("*.py")):
+        pattern = "**/*.py" if below else "*.py"
+        for file in sorted(file for folder in folders for file in folder.glob(pattern)):
             yield file.read_bytes()
         return
     from zipfile import ZipFile
 
     with ZipFile(archive) as content:
         names = {Path(archive, name): name for name in content.namelist() if name.endswith(".py")}
-        for path in sorted(path for path in names if path.parent in folders):
-            yield content.read(names[path])
+        for path in sorted(names):
+            if any(folder in (path.parents if below else (path.parent,)) for folder in folders):
+                yield content.read(names[path])
 
 
 def _numba_version() -> bytes:

@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from gpuengine.kernels.cpu.jit import Kernel, device, intrinsic_of
+from gpuengine.kernels.cpu.jit import Kernel, device, intrinsic_of, source_contents
 from gpuengine.kernels.cuda.atomics import compiled_atomics
 from gpuengine.kernels.cuda.devices.device import HostArrays
 from gpuengine.kernels.cuda.spec import AtomicOperation, DeviceKernel, bind, entry_point
@@ -64,8 +64,8 @@ def host_kernel(kernel: DeviceKernel) -> Kernel:
 def _source_digest() -> str:
     """Part of the kernels' names in the cache, which knows the sources of the CPU backend only."""
     digest = hashlib.sha256()
-    for source in sorted(Path(__file__).parents[1].rglob("*.py")):
-        digest.update(source.read_bytes())
+    for content in source_contents(Path(__file__).parents[1], below=True):
+        digest.update(content)
     return digest.hexdigest()[:16]
 
 

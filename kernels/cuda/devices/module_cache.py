@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gpuengine.kernels.contract import DeviceUnavailable
-from gpuengine.kernels.cpu.jit import cache_directory
+from gpuengine.kernels.cpu.jit import cache_directory, source_contents
 from gpuengine.kernels.cuda.devices.assemble import assemble, known_capabilities, to_ptx
 from gpuengine.kernels.cuda.spec import DeviceKernel
 
@@ -70,8 +70,8 @@ def compiler_versions() -> tuple[tuple[str, str], ...]:
 def _source_digest() -> str:
     """Of the compilers and of every file that a kernel's code could come from."""
     digest = hashlib.sha256(repr(compiler_versions()).encode())
-    for source in sorted(Path(__file__).parents[2].rglob("*.py")):
-        digest.update(source.read_bytes())
+    for content in source_contents(Path(__file__).parents[2], below=True):
+        digest.update(content)
     return digest.hexdigest()[:24]
 
 
