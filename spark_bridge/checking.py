@@ -188,8 +188,7 @@ def _checked(
         F.count(F.when((complete if drop else c.raw.isNotNull()) & c.value.isNull(), 1)) for c in misfits
     ]
     if digest:
-        row = F.pmod(F.xxhash64(*(c.value for c in conversions)), F.lit(_DIGEST_PRIME))
-        sums.append(F.coalesce(F.sum(F.when(complete, row)), F.lit(0)))
+        sums.append(_digest_of([c.value for c in conversions], complete))
     found = raw.agg(*(total.alias(f"t{i}") for i, total in enumerate(sums))).first()
     assert found is not None
     total, kept, *counts = found
@@ -207,11 +206,28 @@ def _checked(
         ]
         problems += gaps
         if gaps:
-            problems.append("  hint: nulls='drop' leaves these rows out")
+            problems.append("  hint: nulls='drop' (--nulls drop) leaves these rows out")
     if problems:
         raise DataError("\n".join(problems))
     result = raw.select(*values) if kept == total else raw.where(complete).select(*values)
     return Checked(result, kept, counts[-1] if digest else None)
+
+
+def rows_and_digest(frame: DataFrame) -> tuple[int, int]:
+    """How many rows a frame of carriers has, and what depends on them but not on their order."""
+    from pyspark.sql import functions as F
+
+    columns = [F.col(name) for name in frame.columns]
+    found = frame.agg(F.count(F.lit(1)), _digest_of(columns, F.lit(True))).first()
+    assert found is not None
+    return found[0], found[1]
+
+
+def _digest_of(values: Sequence[Column], among: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    row = F.pmod(F.xxhash64(*values), F.lit(_DIGEST_PRIME))
+    return F.coalesce(F.sum(F.when(among, row)), F.lit(0))
 
 
 def _counted(count: int, noun: str) -> str:

@@ -2,14 +2,15 @@
 
 A checkpoint is a directory with ``progress.json`` and the frames it names, as Parquet. The JSON file is
 replaced in one step after each round and each stratum, so that it always names complete frames. It has a
-fingerprint of program and facts: a checkpoint of anything else is refused.
+fingerprint of program, facts and what is wanted: a checkpoint of anything else is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpuengine.errors import SparkError
@@ -51,10 +52,14 @@ class CheckpointKeeper(Keeper):
                 )
             self._write()
             return
-        found = json.loads(self._files.read_text(at))
-        if found.get("version") != VERSION or found.get("fingerprint") != fingerprint:
+        try:
+            found = json.loads(self._files.read_text(at))
+            version, mark = found["version"], found["fingerprint"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise SparkError(f"{at} is damaged: {error}\n  hint: delete {self._path}") from error
+        if (version, mark) != (VERSION, fingerprint):
             raise SparkError(
-                f"{self._path} is a checkpoint of another program or of other facts\n"
+                f"{self._path} is a checkpoint of another program, of other facts or of other relations\n"
                 "  hint: delete it, or give another directory"
             )
         self._progress = found
@@ -117,9 +122,22 @@ def _saved(held: Held) -> dict[str, Any]:
     return {"paths": list(held.paths), "rows": held.rows}
 
 
-def fingerprint(program: Program, facts: Mapping[str, tuple[int, int | None]]) -> str:
-    """What tells programs and their facts apart; `facts` has rows and digest of each input."""
-    parts = [repr((rule.head, rule.body)) for rule in program.rules]
-    parts += [repr(relation.attributes) for relation in program.relations.values()]
-    parts += [repr(one) for one in sorted(facts.items())]
+def fingerprint(program: Program, wanted: Iterable[str], facts: Mapping[str, tuple[int, int | None]]) -> str:
+    """What tells runs apart: a carried program, what is wanted of it, and rows and digest of each input."""
+    parts = [_spelled((rule.head, rule.body)) for rule in program.rules]
+    parts += [
+        _spelled((relation.name, relation.attributes, tuple(sorted(relation.qualifiers))))
+        for relation in program.relations.values()
+    ]
+    parts += [repr(sorted(wanted)), repr(sorted(facts.items()))]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _spelled(node: object) -> str:
+    """A text of part of a program; where in a file it stands is no part of it."""
+    if isinstance(node, tuple):
+        return f"({', '.join(map(_spelled, node))})"
+    if is_dataclass(node):
+        parts = tuple(getattr(node, field.name) for field in fields(node) if field.compare)
+        return type(node).__name__ + _spelled(parts)
+    return repr(node)

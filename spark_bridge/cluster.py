@@ -12,7 +12,7 @@ from gpuengine.language.program import Constant
 from gpuengine.planning.prepared import Prepared
 from gpuengine.planning.sharing import Alias
 from gpuengine.spark_bridge.carriers import Carriers, carried_program, column, find_carriers
-from gpuengine.spark_bridge.checking import Checked
+from gpuengine.spark_bridge.checking import Checked, rows_and_digest
 from gpuengine.spark_bridge.checkpoint import CheckpointKeeper, fingerprint
 from gpuengine.spark_bridge.decomposed import run_on_one
 from gpuengine.spark_bridge.encoding import Encoded, decode, encode_inputs
@@ -93,7 +93,7 @@ def run_on_cluster(
     carried = carry(prepared, carriers, encoded.constants)
     keeper = Keeper()
     if checkpoint is not None:
-        mark = fingerprint(prepared.program, _marks(inputs))
+        mark = fingerprint(carried.program, wanted, _marks(inputs))
         keeper = CheckpointKeeper(spark, checkpoint, carried.program, carriers, mark)
     with jobs.named("keeping encoded inputs"):
         stated = _kept(keeper, given_facts(spark, carried, encoded.frames))
@@ -123,7 +123,7 @@ def _encoded(
 def _marks(inputs: Mapping[str, Checked] | Encoded) -> dict[str, tuple[int, int | None]]:
     """What tells inputs apart: rows and digest of each."""
     if isinstance(inputs, Encoded):
-        return {name: (frame.count(), None) for name, frame in inputs.frames.items()}
+        return {name: rows_and_digest(frame) for name, frame in inputs.frames.items()}
     return {name: (one.rows, one.digest) for name, one in inputs.items()}
 
 

@@ -40,10 +40,11 @@ _SIGN = -(1 << 63)
 
 @dataclass(frozen=True)
 class Computing:
-    """Computes over bindings of a program's carriers."""
+    """Computes over bindings of a program's carriers; errors tell the `text` of the rule they are of."""
 
     prepared: Prepared
     carriers: Carriers
+    text: str = ""
 
     def run(
         self,
@@ -57,7 +58,7 @@ class Computing:
         given = [v for v in names if v in wanted.union(*(literal_variables(part) for part in literals))]
         bound = dict.fromkeys([*names, *(v for part in literals for v in literal_variables(part))])
         results = [variable for variable in bound if variable in wanted]
-        rule = Rule(_atom(_RESULTS, results), (_atom(_BINDINGS, given), *literals), _NOWHERE, "")
+        rule = Rule(_atom(_RESULTS, results), (_atom(_BINDINGS, given), *literals), _NOWHERE, self.text)
         carried = self._carried({_BINDINGS: given, _RESULTS: results}, rule)
         columns = {variable: f"b{n}" for n, variable in enumerate(results)}
         chosen = frame.select(*(names[v] for v in given)) if given else frame
@@ -88,7 +89,10 @@ class Computing:
         arrangement = {_GROUPS: list(groups), _BINDINGS: ordered, _RESULTS: [*groups, part.result]}
         inner = replace(part, body=(_atom(_BINDINGS, ordered),), outer=tuple(groups))
         rule = Rule(
-            _atom(_RESULTS, [*groups, part.result]), (_atom(_GROUPS, list(groups)), inner), _NOWHERE, ""
+            _atom(_RESULTS, [*groups, part.result]),
+            (_atom(_GROUPS, list(groups)), inner),
+            _NOWHERE,
+            self.text,
         )
         carried = self._carried(arrangement, rule)
         chosen = frame.select(*(names[v] for v in ordered))

@@ -131,16 +131,19 @@ class Layout:
 
 @dataclass(frozen=True)
 class PartFixpoint:
-    """What each task does: its part of the facts, and all of those that were sent, to the fixpoint."""
+    """What each task does: its part of the facts, and all of those that were sent, to the fixpoint.
+
+    One that `is_alone` has all facts and all memory, and something to do even if no facts were given.
+    """
 
     carried: CarriedProgram
     given: Layout
     results: Layout
     sent: Mapping[str, Any]
-    even_if_empty: bool = False
+    is_alone: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from gpuengine.spark_bridge.worker import prepare_worker, task_backend, task_threads
+        from gpuengine.spark_bridge.worker import prepare_worker, task_backend, task_memory, task_threads
 
         prepare_worker()
         tables: dict[str, list[Any]] = {name: [] for name in self.given.names}
@@ -148,13 +151,18 @@ class PartFixpoint:
             if batch.num_rows:
                 for name, rows in self.given.split(batch):
                     tables[name].append(rows)
-        if not self.even_if_empty and not any(tables.values()):
+        if not self.is_alone and not any(tables.values()):
             return
         for name, shared in self.sent.items():
             tables[name] = [read_broadcast(shared)]
         backend, device = task_backend()
         found = self.carried.run(
-            tables, self.results.names, threads=task_threads(), backend=backend, device=device
+            tables,
+            self.results.names,
+            threads=task_threads(),
+            memory=None if self.is_alone else task_memory(),
+            backend=backend,
+            device=device,
         )
         for number, name in enumerate(self.results.names):
             for rows in found.batches(name):
@@ -194,5 +202,5 @@ def run_on_one(
     given = Layout.of(relations, list(facts), carried.carriers, None)
     wanted = Layout.of(relations, results, carried.carriers, None)
     packed = given.packed({name: held.frame for name, held in facts.items()}, {})
-    task = PartFixpoint(carried, given, wanted, {}, even_if_empty=True)
+    task = PartFixpoint(carried, given, wanted, {}, is_alone=True)
     return packed.repartition(1).mapInArrow(task, wanted.schema), wanted

@@ -97,6 +97,11 @@ class Encoded:
         return replace(self, dictionaries=own.dictionaries, constants=own.constants)
 
 
+def is_encoded(spark: SparkSession, path: str) -> bool:
+    """Has `Encoded.save` written a directory to the end?"""
+    return FileSystem(spark).exists(join(path, MANIFEST))
+
+
 def load_encoded(spark: SparkSession, path: str) -> Encoded:
     """What `Encoded.save` wrote; `Encoded.fitted` makes it the inputs of a program."""
     files = FileSystem(spark)

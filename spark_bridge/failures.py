@@ -49,6 +49,9 @@ _EXHAUSTED = (
         "see their logs; if they were killed for memory, raise spark.executor.memory and memoryOverhead",
     ),
 )
+_NOTE = "\nin rule: "
+"""How the note begins that an engine adds to errors; a traceback has it after the message."""
+
 _CANCELLED = (
     r"cancelled part of cancelled job group|Job \d+ cancelled|SparkContext was shut down|JOB_CANCELLED"
 )
@@ -165,10 +168,12 @@ def _own_error(traceback: str) -> GpuEngineError | None:
     if not found:
         return None
     kind: Any = getattr(errors, found[-1][1], None)
-    message = traceback[found[-1].end() :]
+    message, noted, rule = traceback[found[-1].end() :].partition(_NOTE)
     if not (isinstance(kind, type) and issubclass(kind, GpuEngineError)) or kind is ProgramErrors:
         kind = SparkError
     made: GpuEngineError = kind(message)
+    if noted:
+        made.add_note(f"{noted.lstrip()}{rule}")
     return made
 
 

@@ -41,6 +41,7 @@ class Insertion:
     def update(self, plan: Plan) -> None:
         """Fill `delta` and `anew`, stratum by stratum."""
         self.delta = {name: held for name, held in self.delta.items() if held.rows}
+        self.run.strata = len(plan.strata)
         for stratum in plan.strata:
             touched = reads(rules_of(stratum)) | set(stratum.relations)
             if not touched & (set(self.delta) | set(self.anew)):
@@ -75,7 +76,7 @@ class Insertion:
     def _extend(self, stratum: Stratum) -> None:
         report = StratumReport(stratum.number, stratum.relations, "extended", "facts were inserted")
         self.run.reports.append(report)
-        with self.run.watch.named(f"inserting: stratum {stratum.number} ({', '.join(stratum.relations)})"):
+        with self.run.watch.named(f"inserting: stratum {stratum.number + 1} ({', '.join(stratum.relations)})"):
             start = {name: self._first(stratum, name) for name in stratum.relations}
             found = {name: held for name, held in start.items() if held.rows}
             if found and stratum.is_recursive:

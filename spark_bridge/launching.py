@@ -115,12 +115,11 @@ def check_java() -> None:
 
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    home, java = os.environ.get("JAVA_HOME"), find_java()
     if java is None:
         raise SparkError(f"Spark needs Java, and there is none on the PATH\n  hint: {_INSTALL_JAVA}")
     try:
-        version = _java_version(java)
+        version = java_version(java)
     except (OSError, subprocess.SubprocessError) as error:
         where = f"JAVA_HOME is {home}, but {java}" if home else java
         raise SparkError(
@@ -128,6 +127,12 @@ def check_java() -> None:
         ) from error
     if version is not None and version < OLDEST_JAVA:
         raise SparkError(f"Spark 4 needs Java 17 or 21; {java} is Java {version}\n  hint: {_INSTALL_JAVA}")
+
+
+def find_java() -> str | None:
+    """The program that Spark would start; it may not be there if JAVA_HOME says so."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin" / "java") if home else shutil.which("java")
 
 
 def check_session(spark: object) -> None:
@@ -142,7 +147,7 @@ def check_session(spark: object) -> None:
         raise SparkError(f"expected a SparkSession, got {type(spark).__name__}")
     if not _is_live(spark):
         raise SparkError(
-            "the Spark session is stopped\n  hint: make a new one, as with gpuengine.spark_bridge.launching()"
+            "the Spark session is stopped\n  hint: make a new one, as with gpuengine.spark_bridge.session()"
         )
 
 
@@ -238,7 +243,7 @@ def _why_not_started(error: Exception) -> str:
 
 
 @cache
-def _java_version(java: str) -> int | None:
+def java_version(java: str) -> int | None:
     """The major version; None if what it says of itself is not understood."""
     done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)
     found = re.search(r'version "(\d+)(?:\.(\d+))?', done.stderr + done.stdout)

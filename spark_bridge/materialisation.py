@@ -256,7 +256,7 @@ def _declared(prepared: Prepared, name: str) -> Relation:
 def _place_of_encoded(prepared: Prepared, where: str) -> Place:
     if where not in ("auto", "cluster"):
         raise SparkError(
-            f"encoded inputs are for the cluster, not for where={where!r}\n  hint: give the DataFrames instead"
+            f"encoded inputs are for the cluster, not for where={where!r}\n  hint: give DataFrames instead"
         )
     problem = needs_one_engine(prepared.program)
     if problem:

@@ -69,7 +69,7 @@ class Recursion:
     def _round(self, state: RoundState) -> RoundState:
         number = state.number + 1
         started, shuffled = time.perf_counter(), self.watch.shuffle_bytes()
-        with self.watch.named(f"stratum {self.stratum.number} ({self._names}), round {number}"):
+        with self.watch.named(f"stratum {self.stratum.number + 1} ({self._names}), round {number}"):
             found = self._derive(state)
             delta = {name: held for name, held in found.items() if held.rows}
             pieces = {

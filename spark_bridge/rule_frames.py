@@ -95,7 +95,9 @@ class RuleFrames:
 
         plan = order_body(rule.body, self._statistics, driver=driver)
         wanted = {arg for arg in rule.head.args if isinstance(arg, Variable)}
-        bindings = self._run(rule.body, plan.steps, None, wanted, read)
+        computing = replace(self._computing, text=rule.text)
+        frames = RuleFrames(self._spark, computing, self._statistics)
+        bindings = frames._run(rule.body, plan.steps, None, wanted, read)
         columns = [
             (F.col(bindings.names[arg]) if isinstance(arg, Variable) else literal(arg)).alias(column(j))
             for j, arg in enumerate(rule.head.args)

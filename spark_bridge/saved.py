@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from gpuengine.errors import SparkError, StoreError
 from gpuengine.language.editing import ProgramText
+from gpuengine.language.program import Program
 from gpuengine.planning.prepared import Prepared, prepare
 from gpuengine.relation import RelationView
 from gpuengine.spark_bridge.carriers import Carriers, column, find_carriers, has_no_carrier
@@ -323,17 +324,30 @@ def open(spark: SparkSession, path: str) -> SavedMaterialisation:
 
 def save(materialisation: Materialisation, path: str, *, replace: bool = False) -> None:
     """Write a materialisation to a directory that is new or empty; with `replace`, in place of another."""
-    spark, prepared = materialisation.spark, materialisation.prepared
-    files = FileSystem(spark)
-    if files.exists(path) and not replace and files.list(path):
-        raise StoreError(f"{path} is there already\n  hint: save(path, replace=True) replaces it")
-    if files.exists(path) and files.list(path) and not files.exists(join(path, MANIFEST)):
-        raise StoreError(f"{path} is no saved materialisation, and is not replaced by one")
-    problem = has_no_carrier(prepared.program)
-    if problem:
-        raise SparkError(f"it can't be saved on Spark: {problem}\n  hint: ingest(...) and Engine.save can")
+    check_target(materialisation.spark, materialisation.prepared.program, path, replace=replace)
     with spark_failures(f"saving {path}"):
         _write_all(materialisation, path)
+
+
+def check_target(spark: SparkSession, program: Program, path: str, *, replace: bool) -> None:
+    """Raise if a materialisation of a program can't be saved there."""
+    files = FileSystem(spark)
+    if files.exists(path) and not files.is_directory(path):
+        raise StoreError(f"can't save to {path}: it is a file\n  hint: choose a directory, new or empty")
+    if files.exists(path) and files.list(path):
+        if not files.exists(join(path, MANIFEST)):
+            raise StoreError(
+                f"can't save to {path}: it is not empty, and no saved materialisation\n"
+                "  hint: choose a directory, new or empty"
+            )
+        if not replace:
+            raise StoreError(
+                f"{path} is a saved materialisation already\n"
+                "  hint: save(path, replace=True) or --replace replaces it, insert or --insert adds to it"
+            )
+    problem = has_no_carrier(program)
+    if problem:
+        raise SparkError(f"it can't be saved on Spark: {problem}\n  hint: ingest(...) and Engine.save can")
 
 
 def _write_all(materialisation: Materialisation, path: str) -> None:

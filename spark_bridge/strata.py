@@ -76,14 +76,14 @@ class StrataRun:
     def __post_init__(self) -> None:
         self.reports: list[StratumReport] = []
         self._computing = Computing(self.prepared, self.carriers)
-        self._strata = 0
+        self.strata = 0  # of how many a message tells
 
     def run(self, plan: Plan, facts: Mapping[str, Held]) -> dict[str, Held]:
         """All relations of the plan and of `facts`, to which those of the plan's strata are added."""
         relations = self.prepared.program.relations
         frames = {name: nothing(self.spark, relation, self.carriers) for name, relation in relations.items()}
         frames.update(facts)
-        self._strata = len(plan.strata)
+        self.strata = len(plan.strata)
         for number, stratum in enumerate(plan.strata):
             read_later = {
                 name
@@ -107,7 +107,10 @@ class StrataRun:
         """The relations of a stratum; what no later one reads may be computed only when it is asked for."""
         started, shuffled = time.perf_counter(), self.watch.shuffle_bytes()
         report = StratumReport(stratum.number, stratum.relations, "", "", [], 0.0, 0)
-        with self.watch.named(f"stratum {stratum.number} ({', '.join(stratum.relations)})"):
+        # Users count strata from 1.
+        names = ", ".join(stratum.relations)
+        self.listen(f"stratum {stratum.number + 1}/{self.strata} {names}")
+        with self.watch.named(f"stratum {stratum.number + 1} ({names})"):
             results = self._by_some_method(stratum, frames, is_read, report)
         report.seconds = time.perf_counter() - started
         report.shuffle_bytes = self.watch.shuffle_bytes() - shuffled
@@ -262,7 +265,7 @@ class StrataRun:
 
         def tell(done: RoundReport) -> None:
             report.rounds.append(done)
-            self.listen(describe_round(stratum.number, self._strata, stratum.relations, done))
+            self.listen(describe_round(stratum.number + 1, self.strata, stratum.relations, done))
 
         return Recursion(stratum, lower, self.keeper, self.watch, self.rule_frames, finish, tell)
 
@@ -295,7 +298,7 @@ class StrataRun:
         if any(count is None for count in rows) or sum(count or 0 for count in rows) > limit:
             return None
         tables = {
-            name: arrow_batches(held.frame, rows=held.rows) for name, held in facts.items() if held.rows
+            name: list(arrow_batches(held.frame, rows=held.rows)) for name, held in facts.items() if held.rows
         }
         stop, progress = np.zeros(1, np.int64), Progress()
         found: list[Results] = []

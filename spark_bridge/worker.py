@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuengine.evaluation.accelerator import find_accelerator
+from gpuengine.evaluation.budget import Budget
 from gpuengine.kernels.cpu.jit import cache_directory
 
 _seen: dict[str, tuple[int, int]] = {}
@@ -31,6 +32,12 @@ def task_threads() -> int:
     """How many threads an engine in this task may use: as many as the task has cores."""
     task = _task()
     return max(1, int(task.cpus())) if task is not None else len(os.sched_getaffinity(0))
+
+
+def task_memory() -> int:
+    """How many bytes an engine in this task may use: its share by cores of what the machine has free."""
+    cores = len(os.sched_getaffinity(0))
+    return Budget().limit * min(task_threads(), cores) // cores
 
 
 def task_gpu() -> int | None:

@@ -121,7 +121,7 @@ def test_values_that_do_not_fit_are_counted(spark: SparkSession) -> None:
 def test_nulls_are_named_counted_or_dropped(spark: SparkSession) -> None:
     frame = spark.range(1000).selectExpr("id AS a", "if(id < 3, NULL, id) AS b")
     assert refusal("edge", frame) == (
-        "edge: column b has 3 nulls in 1,000 rows\n  hint: nulls='drop' leaves these rows out"
+        "edge: column b has 3 nulls in 1,000 rows\n  hint: nulls='drop' (--nulls drop) leaves these rows out"
     )
     dropped = check_inputs(RELATIONS, {"edge": frame}, nulls="drop")["edge"]
     assert dropped.rows == dropped.frame.count() == 997

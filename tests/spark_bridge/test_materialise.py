@@ -55,18 +55,34 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, Decimal) else value
 
 
-def assert_same(spark: SparkSession, program: str, facts: Mapping[str, Sequence[Any]], **options: Any) -> Any:
-    """Materialise on Spark and by an engine, and compare every relation; returns the report."""
+def engine_of(program: str, facts: Mapping[str, Sequence[Any]]) -> Engine:
+    """What has to come out."""
     engine = Engine(program)
     for name, rows in facts.items():
         if rows:
             engine.load(name, rows)
     engine.materialise()
+    return engine
+
+
+def facts_of(engine: Engine, name: str) -> list[str]:
+    """The facts of a relation as `rows_of` has them."""
+    is_nullary = not engine.relations[name].attributes
+    return sorted(repr((True,) if is_nullary else tuple(fact)) for fact in engine[name])
+
+
+def rows_of(frame: DataFrame) -> list[str]:
+    """Rows as text, which tells -0.0 from 0.0 and finds NaN equal to itself, in order."""
+    return sorted(repr(tuple(map(_plain, row))) for row in frame.collect())
+
+
+def assert_same(spark: SparkSession, program: str, facts: Mapping[str, Sequence[Any]], **options: Any) -> Any:
+    """Materialise on Spark and by an engine, and compare every relation; returns the report."""
+    engine = engine_of(program, facts)
     with materialise(spark, program, frames_of(spark, engine, facts), **options) as found:
-        for name, relation in engine.relations.items():
-            rows = sorted(repr(tuple(map(_plain, row))) for row in found[name].collect())
-            expected = [tuple(fact) if relation.arity else (True,) for fact in engine[name]]
-            assert rows == sorted(map(repr, expected)), name
+        for name in engine.relations:
+            expected = facts_of(engine, name)
+            assert rows_of(found[name]) == expected, name
             assert found.counts[name] == len(expected)
         return found.report
 

@@ -1,0 +1,160 @@
+"""Directories of saved materialisations: what is refused, what a crash leaves, what is kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuengine.errors import DataError, GpuEngineError, SparkError, StoreError
+from gpuengine.spark_bridge import materialise
+from gpuengine.spark_bridge import open as open_saved
+from gpuengine.spark_bridge.filesystem import FileSystem
+from tests.spark_bridge.scripts import ROOT
+from tests.spark_bridge.test_materialise import CLOSURE, ONLY, engine_of, facts_of, rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EDGES = [(1, 2), (2, 3)]
+
+
+def edges(spark: SparkSession, rows: Iterable[tuple[int, int]]) -> DataFrame:
+    return spark.createDataFrame(list(rows), "a bigint, b bigint")
+
+
+def paths(rows: Iterable[tuple[int, int]]) -> list[str]:
+    return facts_of(engine_of(CLOSURE, {"edge": list(rows)}), "path")
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A saved closure, not to be changed."""
+    path = str(tmp_path_factory.mktemp("made") / "saved")
+    materialise(spark, CLOSURE, {"edge": edges(spark, EDGES)}).save(path)
+    return path
+
+
+def copy_of(made: str, tmp_path: Path) -> str:
+    import shutil
+
+    return str(shutil.copytree(made, tmp_path / "saved"))
+
+
+def test_save_refuses_what_is_there_and_replaces_if_asked(
+    spark: SparkSession, made: str, tmp_path: Path
+) -> None:
+    path, other = copy_of(made, tmp_path), [(5, 6)]
+    results = materialise(spark, CLOSURE, {"edge": edges(spark, other)})
+    with pytest.raises(StoreError, match=r"already\n  hint: save\(path, replace=True\)"):
+        results.save(path)
+    assert rows_of(open_saved(spark, path)["path"]) == paths(EDGES)
+    results.save(path, replace=True)
+    assert rows_of(open_saved(spark, path)["path"]) == paths(other)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["saved"]
+
+
+def test_save_leaves_other_directories_alone(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").write_text("mine")
+    results = materialise(spark, CLOSURE, {"edge": edges(spark, EDGES)})
+    for replace in (False, True):
+        with pytest.raises(StoreError):
+            results.save(str(tmp_path), replace=replace)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["precious.txt"]
+
+
+def test_save_refuses_what_has_no_carrier(spark: SparkSession, tmp_path: Path) -> None:
+    program = ".type P = [a: number, b: number]\n.decl p(x: P)\n.decl q(n: number)\np([n, 1]) :- q(n).\n"
+    results = materialise(spark, program, {"q": spark.createDataFrame([(1,)], "n bigint")})
+    with pytest.raises(SparkError, match="p has values of type P"):
+        results.save(str(tmp_path / "saved"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_not_saved_can_not_be_opened(spark: SparkSession, made: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"is no saved materialisation: there is no saved\.json"):
+        open_saved(spark, str(tmp_path))
+    with pytest.raises(StoreError, match="is no saved materialisation"):
+        open_saved(spark, str(tmp_path / "nothing"))
+    path = copy_of(made, tmp_path)
+    manifest = Path(path, "saved.json")
+    text = manifest.read_text()
+    manifest.with_name(".saved.json.crc").unlink()  # most file systems have no such file to tell by
+    for damage in (text[:-20], "[]", "{}", text.replace('"version": 1', '"version": 99')):
+        manifest.write_text(damage)
+        with pytest.raises(StoreError, match=r"saved\.json"):
+            open_saved(spark, path)
+
+
+def test_updates_that_are_refused_change_nothing(spark: SparkSession, made: str, tmp_path: Path) -> None:
+    path = copy_of(made, tmp_path)
+    saved = open_saved(spark, path)
+    before = sorted(str(entry) for entry in Path(path).rglob("*"))
+    with pytest.raises(GpuEngineError, match=r"no relation 'edgy' in the program; did you mean 'edge'\?"):
+        saved.insert({"edgy": edges(spark, EDGES)})
+    with pytest.raises(DataError, match="edge: column"):
+        saved.insert({"edge": spark.createDataFrame([("x", "y")], "a string, b string")})
+    with pytest.raises(DataError, match="1 null"):
+        saved.insert({"edge": spark.createDataFrame([(1, None)], "a bigint, b bigint")})
+    with pytest.raises(KeyError, match="'nope' was not saved"):
+        saved["nope"]
+    assert sorted(str(entry) for entry in Path(path).rglob("*")) == before
+
+
+def test_a_crash_before_the_end_leaves_what_was_there(
+    spark: SparkSession, made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = copy_of(made, tmp_path)
+    saved = open_saved(spark, path)
+
+    def crash(files: FileSystem, at: str, text: str) -> None:
+        raise ConnectionError("the power is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FileSystem, "write_text", crash)
+        for update in (saved.insert, saved.delete):
+            with pytest.raises(ConnectionError):
+                update({"edge": edges(spark, [(2, 3), (3, 4)])})
+    for one in (saved, open_saved(spark, path)):
+        assert rows_of(one["path"]) == paths(EDGES)
+        assert one.counts == {"edge": 2, "path": 3}
+    assert saved.insert({"edge": edges(spark, [(2, 3), (3, 4)])}) == {"edge": 1, "path": 3}
+    assert rows_of(open_saved(spark, path)["path"]) == paths([*EDGES, (3, 4)])
+
+
+@pytest.mark.slow
+def test_many_updates_are_put_together(spark: SparkSession, made: str, tmp_path: Path) -> None:
+    path = copy_of(made, tmp_path)
+    saved = open_saved(spark, path)
+    earlier = saved["path"]
+    for n in range(3, 6):
+        saved.insert({"edge": edges(spark, [(n, n + 1)])}, limits=ONLY["rounds"])
+    assert rows_of(earlier) == paths(EDGES)
+    saved.insert({"edge": edges(spark, EDGES)})
+    assert saved.report is not None and not saved.report.strata, "nothing is new"
+    saved.compact()
+    all_edges = [(n, n + 1) for n in range(1, 6)]
+    for one in (saved, open_saved(spark, path)):
+        assert rows_of(one["path"]) == paths(all_edges)
+    relations = [entry for entry in Path(path).rglob("relations/path") if entry.is_dir()]
+    assert len(relations) == 1
+    assert saved.delete({"edge": edges(spark, [(3, 4)])}) == {"edge": -1, "path": -9}
+    assert rows_of(open_saved(spark, path)["path"]) == paths(set(all_edges) - {(3, 4)})
+
+
+@pytest.mark.slow
+def test_the_command_line_saves(spark: SparkSession, tmp_path: Path) -> None:
+    program = tmp_path / "closure.dl"
+    program.write_text(f"{CLOSURE}.input edge\n.printsize path\n")
+    edges(spark, EDGES).write.parquet(str(tmp_path / "facts" / "edge.parquet"))
+    command = [sys.executable, "-m", "gpuengine", "run", str(program), "--on", "spark", "--quiet"]
+    command += ["--master", "local[1]", "-F", str(tmp_path / "facts"), "--save", str(tmp_path / "saved")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "path\t3\n"), done.stderr
+    saved = open_saved(spark, str(tmp_path / "saved"))
+    saved.insert({"edge": edges(spark, [(3, 4)])})
+    assert rows_of(saved["path"]) == paths([*EDGES, (3, 4)])
