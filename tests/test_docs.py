@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import doctest
+import os
 import re
 import subprocess
 import sys
@@ -23,6 +24,29 @@ def test_python_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = doctest.testfile(str(ROOT / "docs" / "python.md"), module_relative=False, optionflags=flags)
     assert result.attempted > 20
     assert result.failed == 0
+
+
+@pytest.mark.slow
+def test_spark_page(tmp_path: Path) -> None:
+    """In a process of its own, with a session of its own; it must be as quiet as a test has to be."""
+    (tmp_path / "spark-defaults.conf").write_text("spark.ui.enabled false\nspark.sql.shuffle.partitions 2\n")
+    text = (
+        "import doctest, sys; flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL; "
+        "result = doctest.testfile(sys.argv[1], module_relative=False, optionflags=flags); "
+        "print(result.attempted, result.failed)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text, str(ROOT / "docs" / "spark.md")],
+        cwd=tmp_path,
+        env=os.environ | {"SPARK_CONF_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=560,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    attempted, failed = map(int, done.stdout.splitlines()[-1].split())
+    assert attempted > 20 and failed == 0, done.stdout
 
 
 def test_python_of_the_readme(tmp_path: Path) -> None:
