@@ -230,12 +230,28 @@ def _devices(group: str) -> Finding:
 
 def _spark() -> Iterator[Finding]:
     group = "Spark"
-    java = _output(["java", "-version"])
-    if java is None:
-        yield Finding(group, "java", "missing", "no java on the PATH", "install a JDK 17 or 21 for Spark")
-    else:
-        yield Finding(group, "java", "ok", java.splitlines()[0])
+    yield _java(group)
     yield _package(group, "pyspark", "pip install 'gpuengine[spark]'")
+
+
+def _java(group: str) -> Finding:
+    """The Java that Spark would start; it is asked for its version, no more."""
+    advice = "install Java 17 or 21 for Spark, or let JAVA_HOME name one"
+    try:
+        from gpuengine.spark_bridge.launching import OLDEST_JAVA, find_java, java_version
+    except ImportError as error:
+        return Finding(group, "java", "missing", str(error), "see the libraries above")
+    path = find_java()
+    if path is None:
+        return Finding(group, "java", "missing", "no java on the PATH, and no JAVA_HOME", advice)
+    try:
+        version = java_version(path)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Finding(group, "java", "failed", f"{path} does not run: {error}", advice)
+    if version is None:
+        return Finding(group, "java", "ok", f"{path}, of a version that it does not tell")
+    is_old = version < OLDEST_JAVA
+    return Finding(group, "java", _ok(not is_old), f"Java {version}, {path}", advice if is_old else "")
 
 
 def _output(command: list[str]) -> str | None:

@@ -19,7 +19,7 @@ from gpuengine.cli.arguments_kb import (
     check_run,
     check_update,
 )
-from gpuengine.cli.arguments_spark import add_spark, check_place
+from gpuengine.cli.arguments_spark import add_session, add_spark, check_place
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -145,13 +145,15 @@ def _add_update(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "change facts and rules of a knowledge base",
         "Change a knowledge base that `run --save` or Engine.save made: all that is asked for in the order "
         "given, as one transaction. Prints for each relation that changed how many facts came and went. "
-        "When it ends with 0 the change is on the disk; if it fails, nothing has changed.",
+        "When it ends with 0 the change is on the disk; if it fails, nothing has changed. With --on spark "
+        "the facts of what `run --on spark --save` made.",
     )
     add_operations(update)
     _add_on_error(update)
     _add_machine(update)
     update.add_argument("--json", action="store_true", help="one JSON object instead of text")
     _add_quiet(update)
+    add_session(update)
     update.set_defaults(check=partial(check_update, update))
 
 

@@ -7,16 +7,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from gpuengine.cli.arguments_spark import check_update_place
+
 Kind = Literal["insert", "delete", "add-rules", "remove-rules"]
 STDIN = Path("-")
+_OF_SPARK = "saved.json"
 
 
 class Operation(NamedTuple):
-    """A part of an update; `relation` is empty for rules."""
+    """A part of an update; `relation` is empty for rules. `given` is what was typed: a path, or a URI."""
 
     kind: Kind
     relation: str
-    path: Path
+    given: str
+
+    @property
+    def path(self) -> Path:
+        return Path(self.given)
 
 
 class _Record(argparse.Action):
@@ -29,8 +36,8 @@ class _Record(argparse.Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
-        relation, path = values if isinstance(values, tuple) else ("", values)
-        namespace.operations = [*namespace.operations, Operation(self.const, relation, path)]
+        relation, given = values if isinstance(values, tuple) else ("", str(values))
+        namespace.operations = [*namespace.operations, Operation(self.const, relation, given)]
 
 
 def add_save(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +88,8 @@ def check_query(parser: argparse.ArgumentParser, arguments: argparse.Namespace) 
 def add_operations(parser: argparse.ArgumentParser) -> None:
     """What `update` does, and where it says what came of it."""
     parser.set_defaults(operations=[])
-    _add_knowledge_base(parser)
+    # The text is kept, as it may be a URI for Spark: Path would make s3a:/bucket of s3a://bucket.
+    _add_knowledge_base(parser, type=str)
     for kind, summary in (("insert", "state the facts of a file"), ("delete", "state them no longer")):
         parser.add_argument(
             f"--{kind}",
@@ -96,7 +104,6 @@ def add_operations(parser: argparse.ArgumentParser) -> None:
             f"--{kind}",
             action=_Record,
             const=kind,
-            type=Path,
             metavar="FILE.dl",
             help=f"{summary}; facts among them are stated or stated no longer; several times",
         )
@@ -121,6 +128,10 @@ def check_update(parser: argparse.ArgumentParser, arguments: argparse.Namespace)
         parser.error("standard input (-) can be read once only")
     if arguments.format and arguments.changes is None:
         parser.error("--format goes with --changes DIR only")
+    if arguments.on == "spark" and any(operation.path == STDIN for operation in arguments.operations):
+        parser.error("executors of Spark have no standard input: give a file instead of -")
+    arguments.kb = arguments.kb if arguments.on == "spark" else Path(arguments.kb)
+    check_update_place(parser, arguments)
     arguments.format = arguments.format or "tsv"
 
 
@@ -146,12 +157,17 @@ def is_knowledge_base(path: Path) -> bool:
     return (path / "manifest.json").is_file()
 
 
-def _add_knowledge_base(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kb", type=Path, metavar="KB", help="the directory of the knowledge base")
+def is_saved_by_spark(path: Path) -> bool:
+    """Did ``run --on spark --save`` write it?"""
+    return (path / _OF_SPARK).is_file()
 
 
-def _facts(text: str) -> tuple[str, Path]:
+def _add_knowledge_base(parser: argparse.ArgumentParser, type: type[Path] | type[str] = Path) -> None:
+    parser.add_argument("kb", type=type, metavar="KB", help="the directory of the knowledge base")
+
+
+def _facts(text: str) -> tuple[str, str]:
     relation, equals, file = text.partition("=")
     if not (equals and relation and file):
         raise argparse.ArgumentTypeError(f"{text!r} is not RELATION=FILE, such as edge=new.csv")
-    return relation, Path(file)
+    return relation, file

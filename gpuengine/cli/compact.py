@@ -7,6 +7,7 @@ import json
 
 from gpuengine.cli.clock import Clock
 from gpuengine.cli.interrupts import say_when_interrupted
+from gpuengine.cli.knowledge_bases import refuse_those_of_spark
 from gpuengine.cli.live import live_line, size
 
 
@@ -18,6 +19,7 @@ def compact(arguments: argparse.Namespace) -> int:
     clock.lap("startup")
     line = live_line(arguments.quiet)
     say_when_interrupted(lambda: "the knowledge base holds what it held")
+    refuse_those_of_spark(arguments.kb)
     try:
         with Store.open(arguments.kb) as store:
             line.show(f"compacting {arguments.kb}")

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuengine.cli.arguments_kb import is_knowledge_base
+from gpuengine.cli.arguments_kb import is_knowledge_base, is_saved_by_spark
 from gpuengine.errors import StoreError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ def open_knowledge_base(path: Path, arguments: argparse.Namespace, *, read_only:
     """The engine of a knowledge base, with the options that the arguments have for it."""
     from gpuengine.opening import open as open_engine
 
+    refuse_those_of_spark(path)
     return open_engine(
         path,
         read_only=read_only,
@@ -28,6 +29,16 @@ def open_knowledge_base(path: Path, arguments: argparse.Namespace, *, read_only:
         device=getattr(arguments, "device", 0),
         device_memory=getattr(arguments, "device_memory", None),
     )
+
+
+def refuse_those_of_spark(path: Path) -> None:
+    """Raise if it is no knowledge base of an engine, but a materialisation that Spark has saved."""
+    if is_saved_by_spark(path):
+        raise StoreError(
+            f"{path} was saved by Spark, as Parquet, and an engine can't open it\n"
+            f"  hint: gpuengine update {path} --on spark changes it; in Python, "
+            f"gpuengine.spark_bridge.open(spark, '{path}') reads it"
+        )
 
 
 def check_target(path: Path, *, replace: bool) -> None:

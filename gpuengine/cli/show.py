@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuengine.cli.arguments_kb import is_saved_by_spark
 from gpuengine.cli.knowledge_bases import open_knowledge_base, writer_of
 from gpuengine.cli.live import size
 from gpuengine.errors import StoreError
@@ -62,6 +63,10 @@ class Contents:
 
 def show(arguments: argparse.Namespace) -> int:
     """Print what is in a knowledge base, as text or JSON."""
+    if is_saved_by_spark(arguments.kb):
+        from gpuengine.cli.spark_show import show_saved
+
+        return show_saved(arguments)
     contents, rules = _read(arguments)
     if arguments.json:
         fields = {**asdict(contents), "is_worth_compacting": contents.is_worth_compacting}
@@ -111,7 +116,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Contents, list[str]]:
         found["discarded_bytes"],
         writer_of(path),
     )
-    return contents, _texts(rules)
+    return contents, clause_texts(rules)
 
 
 def _relations(
@@ -157,7 +162,7 @@ def _counts(arguments: argparse.Namespace) -> dict[str, int]:
         return {name: stored.facts for name, stored in engine.storage.items()}
 
 
-def _texts(rules: list[Rule]) -> list[str]:
+def clause_texts(rules: list[Rule]) -> list[str]:
     """Each clause once, however many rules it stands for."""
     return list(dict.fromkeys(" ".join(rule.text.split()) for rule in rules))
 
@@ -173,7 +178,7 @@ def _print(contents: Contents) -> None:
         rows.append(
             (f"{name}({relation.signature})", facts, f"{relation.stated:,}", scheme, size(relation.bytes))
         )
-    _print_table(rows)
+    print_table(rows)
     if any(relation.facts is None for relation in contents.relations.values()):
         print("?: not known without counting; --count does that")
     if contents.wanted is not None:
@@ -196,7 +201,8 @@ def _print(contents: Contents) -> None:
         print(f"hint: gpuengine compact {contents.path} folds the journal into the tables")
 
 
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Columns side by side: texts to the left, then numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for first, *others in rows:
         cells = [first.ljust(widths[0])]

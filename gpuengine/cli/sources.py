@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuengine.cli.arguments_kb import is_knowledge_base
+from gpuengine.cli.knowledge_bases import refuse_those_of_spark
 from gpuengine.cli.live import LiveLine, count, size
 from gpuengine.errors import EvaluatorError, GpuEngineError, SchemeError
 from gpuengine.io import find_facts
@@ -66,6 +67,7 @@ def check_program(path: Path) -> None:
                 f"{path} is a knowledge base, not a program\n"
                 "  hint: query, update, show and compact take knowledge bases"
             )
+        refuse_those_of_spark(path)
         programs = sorted(p.name for p in path.glob("*.dl"))
         hint = f"\n  hint: it has {', '.join(programs[:5])}" if programs else ""
         raise GpuEngineError(f"{path} is a directory, not a program{hint}")

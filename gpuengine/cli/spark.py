@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-import tempfile
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from gpuengine.cli import interrupts
 from gpuengine.cli.clock import Clock, peak_rss
-from gpuengine.cli.live import LiveLine, count, live_line, size
+from gpuengine.cli.interrupts import say_when_interrupted
+from gpuengine.cli.live import count, size
 from gpuengine.cli.sources import needed_inputs, open_engine
-from gpuengine.errors import GpuEngineError, Interrupted
+from gpuengine.cli.spark_work import SparkWork
+from gpuengine.errors import DataError, GpuEngineError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,68 +21,20 @@ if TYPE_CHECKING:
     from gpuengine.engine import Engine
     from gpuengine.language.program import Directive, Relation
     from gpuengine.spark_bridge import Materialisation
-
-_SECONDS_TO_END = 5.0
-_LOG_LINES = 12
+    from gpuengine.spark_bridge.encoding import Encoded
 
 
 def run_on_spark(arguments: argparse.Namespace) -> int:
-    """Run a program on Spark; raises before anything is written if it can't be done.
-
-    The work has a thread of its own: a call to the JVM can't be interrupted, but from another thread jobs can
-    be cancelled, so that the work ends in order.
-    """
-    interrupts.GRACE_SECONDS = _SECONDS_TO_END + 1
-    line = live_line(arguments.quiet)
-    run = _Run(arguments, line)
-    thread = threading.Thread(target=run.work, name="gpuengine-run", daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(0.2)
-    except KeyboardInterrupt:
-        run.stop()
-        thread.join(_SECONDS_TO_END)
-        raise
-    finally:
-        line.clear()
-    if run.failure is not None:
-        raise run.failure
-    return 0
+    """Run a program on Spark; raises before anything is written if it can't be done."""
+    return _Run(arguments).perform()
 
 
-class _Run:
-    """One run: `work` in one thread, `stop` from another; then `failure` is what it came to, if not well."""
-
-    def __init__(self, arguments: argparse.Namespace, line: LiveLine) -> None:
-        self.failure: BaseException | None = None
-        self._arguments = arguments
-        self._line = line
-        self._clock = Clock()
-        self._stopped = threading.Event()
-        self._spark: Any = None
-
-    def work(self) -> None:
-        try:
-            self._work()
-        except BaseException as error:
-            self.failure = error
-
-    def stop(self) -> None:
-        """End the work soon."""
-        self._stopped.set()
-        if self._spark is not None:
-            self._spark.sparkContext.cancelAllJobs()
-
-    def _tell(self, text: str) -> None:
-        if self._stopped.is_set():
-            raise Interrupted("interrupted; nothing was changed")
-        self._line.show(text)
+class _Run(SparkWork):
+    """One run, from the program to its outputs."""
 
     def _work(self) -> None:
         from gpuengine.spark_bridge import materialise
-        from gpuengine.spark_bridge.filesystem import FileSystem
-        from gpuengine.spark_bridge.reading import find_dataset, read_dataset
+        from gpuengine.spark_bridge.saved import check_target
         from gpuengine.spark_bridge.writing import check_targets, find_targets, write_results
 
         arguments, clock = self._arguments, self._clock
@@ -103,30 +52,24 @@ class _Run:
             )
         inputs = needed_inputs(engine, wanted)
         clock.lap("parse")
-        self._tell("starting Spark")
-        spark = self._spark = _start(arguments)
-        files = FileSystem(spark)
-        paths = [find_dataset(files, d.relation, d.params, arguments.fact_dir) for d in inputs]
+        spark = self._start(f"gpuengine run {arguments.program.name}")
         check_targets(spark, targets)
+        if arguments.save is not None:
+            check_target(spark, engine.program, arguments.save, replace=arguments.replace)
         clock.lap("session")
-        frames: dict[str, Any] = {}
-        for directive, path in zip(inputs, paths, strict=True):
-            name = directive.relation
-            self._tell(f"reading {name} from {path}")
-            frame = read_dataset(spark, path, engine.declared(name), params=directive.params)
-            frames[name] = frame if name not in frames else frames[name].unionAll(frame)
+        facts = self._facts(engine, inputs)
         clock.lap("read")
         with materialise(
             spark,
             arguments.program,
-            frames,
+            facts,
             where=arguments.where,
             wanted=wanted,
             nulls=arguments.nulls,
             checkpoint=arguments.checkpoint,
             watch=self._tell,
             include_dirs=arguments.include_dir,
-            macros={name: value for group in arguments.macro for name, value in group.items()},
+            macros=_macros(arguments),
             memory=arguments.memory,
             schemes=engine.asked_schemes,
             evaluators=engine.asked_evaluators,
@@ -135,6 +78,7 @@ class _Run:
             if arguments.save is not None:
                 self._tell(f"saving {arguments.save}")
                 results.save(arguments.save, replace=arguments.replace)
+                say_when_interrupted(lambda: f"no output file was changed, but {arguments.save} is saved")
                 clock.lap("save")
             self._tell("writing")
             write_results(
@@ -146,6 +90,51 @@ class _Run:
             _print(engine, results, printed)
             clock.lap("write")
             self._report(engine, sizes, results, everything=not asked)
+
+    def _facts(self, engine: Engine, inputs: list[Directive]) -> dict[str, Any] | Encoded:
+        """The inputs as frames, or encoded: those that are saved, or all saved now."""
+        arguments, spark = self._arguments, self._spark
+        if arguments.encoded is None:
+            return self._frames(engine, inputs)
+        from gpuengine.spark_bridge import encode, load_encoded
+        from gpuengine.spark_bridge.encoding import is_encoded
+
+        if not is_encoded(spark, arguments.encoded):
+            frames = self._frames(engine, inputs)
+            self._tell(f"encoding to {arguments.encoded}")
+            encode(
+                spark,
+                arguments.program,
+                frames,
+                nulls=arguments.nulls,
+                include_dirs=arguments.include_dir,
+                macros=_macros(arguments),
+            ).save(arguments.encoded)
+        elif not arguments.no_warn:
+            self._line.clear()
+            print(f"note: the inputs are those in {arguments.encoded}; -F is not read", file=sys.stderr)
+        encoded = load_encoded(spark, arguments.encoded)
+        for directive in inputs:
+            if directive.relation not in encoded.frames:
+                raise DataError(
+                    f"{arguments.encoded} has no facts of {directive.relation}\n"
+                    "  hint: delete it, and it is written anew; or name another directory"
+                )
+        return encoded
+
+    def _frames(self, engine: Engine, inputs: list[Directive]) -> dict[str, Any]:
+        from gpuengine.spark_bridge.filesystem import FileSystem
+        from gpuengine.spark_bridge.reading import find_dataset, read_dataset
+
+        files = FileSystem(self._spark)
+        paths = [find_dataset(files, d.relation, d.params, self._arguments.fact_dir) for d in inputs]
+        frames: dict[str, Any] = {}
+        for directive, path in zip(inputs, paths, strict=True):
+            name = directive.relation
+            self._tell(f"reading {name} from {path}")
+            frame = read_dataset(self._spark, path, engine.declared(name), params=directive.params)
+            frames[name] = frame if name not in frames else frames[name].unionAll(frame)
+        return frames
 
     def _report(
         self, engine: Engine, sizes: dict[str, int], results: Materialisation, *, everything: bool
@@ -175,39 +164,8 @@ class _Run:
             )
 
 
-def _start(arguments: argparse.Namespace) -> Any:
-    from gpuengine.spark_bridge.launching import session
-
-    with _log_aside():
-        spark = session(
-            master=arguments.master,
-            app_name=f"gpuengine run {arguments.program.name}",
-            rapids=arguments.rapids is not None,
-            rapids_jar=arguments.rapids or None,
-            conf=arguments.conf,
-        )
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
-
-
-@contextmanager
-def _log_aside() -> Iterator[None]:
-    """Have a JVM that is started inside write to a file instead of the terminal; if it does not start, the
-    error tells what it wrote."""
-    sys.stderr.flush()
-    terminal = os.dup(2)
-    with tempfile.TemporaryFile() as log:
-        os.dup2(log.fileno(), 2)
-        try:
-            yield
-        except GpuEngineError as error:
-            log.seek(0)
-            for text in log.read().decode(errors="replace").splitlines()[-_LOG_LINES:]:
-                error.add_note(f"| {text}")
-            raise
-        finally:
-            os.dup2(terminal, 2)
-            os.close(terminal)
+def _macros(arguments: argparse.Namespace) -> dict[str, str]:
+    return {name: value for group in arguments.macro for name, value in group.items()}
 
 
 def _printed(directives: tuple[Directive, ...], *, everything: bool) -> list[Directive]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gpuengine.cli.arguments_kb import STDIN, Operation
 from gpuengine.cli.clock import Clock
 from gpuengine.cli.interrupts import say_when_interrupted
-from gpuengine.cli.knowledge_bases import Mark, open_knowledge_base
+from gpuengine.cli.knowledge_bases import Mark, open_knowledge_base, refuse_those_of_spark
 from gpuengine.cli.live import LiveLine, live_line
 from gpuengine.cli.outputs import File, check_folder, write_files
 from gpuengine.cli.sources import described, warn_skipped
@@ -31,9 +31,14 @@ _COMMITTED = "the update is committed"
 
 def update(arguments: argparse.Namespace) -> int:
     """Do everything that was asked for, or nothing."""
+    if arguments.on == "spark":
+        from gpuengine.cli.spark_update import update_on_spark
+
+        return update_on_spark(arguments)
     clock = Clock()
     line = live_line(arguments.quiet)
     say_when_interrupted(lambda: _UNCHANGED)
+    refuse_those_of_spark(arguments.kb)
     try:
         _check_files(arguments.operations)
         if arguments.changes is not None:
