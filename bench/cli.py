@@ -1,4 +1,4 @@
-"""The command line: ``list``, ``run``, ``scale``, ``load``, ``gpu-model``, ``table``, ``updates``."""
+"""The command line: ``list``, ``run``, ``scale``, ``load``, ``gpu-model``, and those of the packages here."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from bench.prepare import MissingFacts, Places, prepare
 from bench.results import Report, WorkloadResult
 from bench.runner import Settings, measure_unit, run_workload
 from bench.schemes import command as scheme_tables
+from bench.spark import command as spark
 from bench.updates import command as updates
 
 _RESULTS = Path(__file__).parent / "results"
@@ -58,6 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
     gpu_model.add_command(commands)
     scheme_tables.add_command(commands)
     updates.add_command(commands)
+    spark.add_command(commands)
     return parser
 
 
@@ -78,6 +80,8 @@ def main(arguments: Sequence[str], ours: Contender | None = None, places: Places
             )
         if options.command == "updates":
             return updates.run_command(options, places or Places.default(options.workloads, options.graphs))
+        if options.command == "spark":
+            return spark.run_command(options, places or Places.default())
         workloads = _workloads(options)
         peers = choose_peers("duckdb-loop" if options.command == "load" else options.peers)
         engine: list[Contender] = [] if options.no_ours else [ours or Ours()]

@@ -76,7 +76,9 @@ class Insertion:
     def _extend(self, stratum: Stratum) -> None:
         report = StratumReport(stratum.number, stratum.relations, "extended", "facts were inserted")
         self.run.reports.append(report)
-        with self.run.watch.named(f"inserting: stratum {stratum.number + 1} ({', '.join(stratum.relations)})"):
+        with self.run.watch.named(
+            f"inserting: stratum {stratum.number + 1} ({', '.join(stratum.relations)})"
+        ):
             start = {name: self._first(stratum, name) for name in stratum.relations}
             found = {name: held for name, held in start.items() if held.rows}
             if found and stratum.is_recursive:

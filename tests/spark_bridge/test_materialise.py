@@ -42,6 +42,9 @@ def frames_of(
     frames = {}
     for name, rows in facts.items():
         attributes = engine.relations[name].attributes
+        if not attributes:
+            frames[name] = spark.range(len(rows))
+            continue
         columns = list(zip(*rows, strict=True)) if rows else [[] for _ in attributes]
         table = pa.table(
             [pa.array(c, t.type) for c, t in zip(columns, arrow_schema(attributes), strict=True)],

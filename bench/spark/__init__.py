@@ -1,0 +1,1 @@
+"""Benchmarks of the Spark bridge: the pipeline, distributed fixpoints, scaling, overhead and insertion."""

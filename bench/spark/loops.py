@@ -1,0 +1,75 @@
+"""The peers: fixpoints as one would write them with DataFrames alone.
+
+Deltas are cached, and plans are cut every few rounds, since they would grow with each one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CUT_EVERY = 5
+
+
+def closure(edges: DataFrame) -> tuple[DataFrame, int]:
+    """Transitive closure; all pairs, and in how many rounds."""
+    pairs = edges.distinct().cache()
+
+    def step(delta: DataFrame) -> DataFrame:
+        return delta.join(pairs.toDF("b", "c"), "b").select("a", "c").toDF("a", "b")
+
+    return _semi_naive(pairs, step)
+
+
+def same_generation(edges: DataFrame) -> tuple[DataFrame, int]:
+    """Pairs of children whose parents are the same or of the same generation."""
+    pairs = edges.distinct().cache()
+    left, right = pairs.toDF("p", "a"), pairs.toDF("q", "b")
+    siblings = left.join(pairs.toDF("p", "b"), "p").where("a != b").select("a", "b").distinct()
+
+    def step(delta: DataFrame) -> DataFrame:
+        return delta.toDF("p", "q").join(left, "p").join(right, "q").select("a", "b")
+
+    return _semi_naive(siblings.cache(), step)
+
+
+def _semi_naive(start: DataFrame, step: Callable[[DataFrame], DataFrame]) -> tuple[DataFrame, int]:
+    found, delta, rounds = start, start, 0
+    while True:
+        rounds += 1
+        delta = step(delta).distinct().join(found, ["a", "b"], "left_anti")
+        delta = delta.localCheckpoint() if rounds % CUT_EVERY == 0 else delta.cache()
+        if delta.count() == 0:
+            return found, rounds
+        found = found.union(delta)
+        if rounds % CUT_EVERY == 0:
+            found = found.localCheckpoint()
+
+
+def propagated_labels(edges: DataFrame) -> tuple[DataFrame, int]:
+    """(node, least node of its component): in each round, the least label of the neighbours is taken."""
+    from pyspark.sql import functions as F
+
+    both = edges.union(edges.select("b", "a")).toDF("node", "next").distinct().cache()
+    labels = both.select("node").distinct().withColumn("label", F.col("node")).cache()
+    rounds = 0
+    while True:
+        rounds += 1
+        offered = both.join(labels, "node").groupBy("next").agg(F.min("label").alias("least"))
+        changed = (
+            labels.join(offered.withColumnRenamed("next", "node"), "node")
+            .select("node", F.least("label", "least").alias("label"), F.col("label").alias("before"))
+        )  # fmt: skip
+        changed = changed.localCheckpoint() if rounds % CUT_EVERY == 0 else changed.cache()
+        labels = changed.select("node", "label")
+        if changed.where("label != before").count() == 0:
+            return labels, rounds
+
+
+def pairs_of_labels(labels: DataFrame) -> DataFrame:
+    """All pairs of nodes with the same label."""
+    others = labels.withColumnRenamed("node", "b")
+    return labels.withColumnRenamed("node", "a").join(others, "label").select("a", "b")

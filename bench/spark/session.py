@@ -1,0 +1,71 @@
+"""The session of a cell, and what Spark did in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_CONF = {
+    "spark.driver.memory": "4g",
+    "spark.ui.enabled": "false",
+    "spark.ui.retainedJobs": "100000",
+    "spark.ui.retainedStages": "100000",
+    # As `session` has it for local[2]; contenders on every master get the same.
+    "spark.sql.shuffle.partitions": "8",
+}
+
+
+def start(master: str) -> SparkSession:
+    """A session that has run a job."""
+    from gpuengine.spark_bridge import session
+
+    spark = session(master=master, app_name="gpuengine bench", conf=_CONF)
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.range(1000).selectExpr("sum(id)").collect()
+    return spark
+
+
+class Jobs:
+    """The jobs of a session, and the stages of them that ran, since the last look."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context: Any = spark.sparkContext
+        self._next = 0
+        self.look()
+
+    def look(self) -> dict[str, int]:
+        """How many jobs there were, and how many bytes their stages wrote for others to fetch."""
+        scala_context = self._context._jsc.sc()
+        # Spark learns of finished tasks from a queue of events, and may be behind.
+        scala_context.listenerBus().waitUntilEmpty()
+        tracker, first = self._context.statusTracker(), self._next
+        stages: set[int] = set()
+        while (job := tracker.getJobInfo(self._next)) is not None:
+            stages.update(stage for stage in job.stageIds if tracker.getStageInfo(stage) is not None)
+            self._next += 1
+        store = scala_context.statusStore()
+        self.stages = [store.lastStageAttempt(stage) for stage in stages]
+        written = sum(stage.shuffleWriteBytes() for stage in self.stages)
+        return {"jobs": self._next - first, "shuffle_bytes": written}
+
+    def longest_stage(self) -> dict[str, float]:
+        """How many tasks the longest stage had, and the longest of them over their mean."""
+        longest = max(self.stages, key=lambda stage: stage.executorRunTime())
+        store = self._context._jsc.sc().statusStore()
+        tasks = _elements(store.taskList(longest.stageId(), longest.attemptId(), 1000))
+        spent = [task.duration().get() for task in tasks]
+        return {"tasks": len(spent), "uneven": max(spent) * len(spent) / max(sum(spent), 1)}
+
+
+def _elements(sequence: Any) -> list[Any]:
+    return [sequence.apply(j) for j in range(sequence.size())]
+
+
+def digest(frame: DataFrame) -> int:
+    """The same for two frames of the same rows, whatever their order."""
+    from pyspark.sql import functions as F
+
+    row = frame.agg(F.bit_xor(F.xxhash64(*frame.columns))).first()
+    return 0 if row is None or row[0] is None else int(row[0])
