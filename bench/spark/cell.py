@@ -84,7 +84,7 @@ def _evaluate(spark: SparkSession, spec: Spec, folder: str, *, digest: bool) -> 
         about = {"method": spec["contender"], "rounds": rounds}
     seconds = time.perf_counter() - started
     about |= jobs.look()
-    if spec["kind"] == workloads.SCALING:
+    if spec["contender"] == workloads.DECOMPOSED:
         about |= jobs.longest_stage()
     if digest:
         if spec["contender"] == workloads.LABELS:

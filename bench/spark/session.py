@@ -51,12 +51,19 @@ class Jobs:
         return {"jobs": self._next - first, "shuffle_bytes": written}
 
     def longest_stage(self) -> dict[str, float]:
-        """How many tasks the longest stage had, and the longest of them over their mean."""
+        """Of the longest one: how many tasks, the longest over their mean, rows shuffled for later stages.
+
+        The rows that tell how many facts each task has counted are left out of these.
+        """
         longest = max(self.stages, key=lambda stage: stage.executorRunTime())
         store = self._context._jsc.sc().statusStore()
         tasks = _elements(store.taskList(longest.stageId(), longest.attemptId(), 1000))
         spent = [task.duration().get() for task in tasks]
-        return {"tasks": len(spent), "uneven": max(spent) * len(spent) / max(sum(spent), 1)}
+        return {
+            "tasks": len(spent),
+            "uneven": max(spent) * len(spent) / max(sum(spent), 1),
+            "moved": max(0, longest.shuffleWriteRecords() - len(spent)),
+        }
 
 
 def _elements(sequence: Any) -> list[Any]:

@@ -112,9 +112,9 @@ def _fixpoint(report: Report, workload: Workload, outcomes: Outcomes) -> Sheet:
                 f"decomposed closure on {cell.mode}, at least {FASTER_THAN_PLAIN:.0f}x the loop",
                 faster, times, faster is not None and faster >= FASTER_THAN_PLAIN,
             )  # fmt: skip
-            moved = run.get("round_bytes")
-            report.aim(f"decomposed closure on {cell.mode}, nothing shuffled in the fixpoint", moved,
-                       _megabytes, moved == 0)  # fmt: skip
+            moved = run.get("moved")
+            report.aim(f"decomposed closure on {cell.mode}, rows shuffled by its fixpoint: none", moved,
+                       count, moved == 0)  # fmt: skip
     sheet.notes.append(
         "s: from Parquet to the number of facts; materialise: what `materialise` itself took of it."
     )

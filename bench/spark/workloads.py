@@ -115,7 +115,7 @@ WORKLOADS = (
     ),
     Workload(
         "scaling", SCALING, "filtered closure of a random digraph of 100 edges a node, by tasks of their own",
-        FILTERED, "path", "dense", 3_000, 30, (ONE, TWO), (DECOMPOSED,),
+        FILTERED, "path", "dense", 6_000, 30, (ONE, TWO), (DECOMPOSED,),
     ),
     Workload(
         "overhead", OVERHEAD, "four facts on an idle session", CLOSURE, "path", "chain", 5, 5,

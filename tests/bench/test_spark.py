@@ -71,6 +71,7 @@ def test_rounds_shuffles_and_methods_are_counted(measured: tuple[Runner, list[Wo
     run = runner.outcomes[Cell("closure-random", DECOMPOSED, "local[1]")].last("run")
     assert (run["method"], run["rounds"], run["round_bytes"]) == (DECOMPOSED, 0, 0)
     assert run["shuffle_bytes"] > 0
+    assert run["tasks"] >= 1
     assert run["jobs"] > 0
     loop = runner.outcomes[Cell("closure-random", PLAIN, "local[1]")].last("run")
     assert loop["rounds"] > 1
@@ -118,7 +119,7 @@ def test_a_failure_is_a_problem_and_a_limit_is_a_bound() -> None:
     late = Outcome("timeout", ("start", "run"), {"start": [{"seconds": 10.0}]})
     report = Report(60)
     failed = Outcome("failed", reason="SparkError: no")
-    add_workload(report, RANDOM, closure(decomposed=ran(2, round_bytes=0), plain=late, driver=failed))
+    add_workload(report, RANDOM, closure(decomposed=ran(2, moved=0), plain=late, driver=failed))
     (problem,) = report.problems
     assert problem == "closure-random, driver on local[2]: failed: SparkError: no"
     rows = {row["contender"]: row for row in report.sheets[0].to_json()["rows"]}
@@ -133,7 +134,7 @@ def test_a_failure_is_a_problem_and_a_limit_is_a_bound() -> None:
 
 def test_targets_that_are_missed_are_said() -> None:
     report = Report(60)
-    add_workload(report, RANDOM, closure(decomposed=ran(2, round_bytes=5), plain=ran(10)))
+    add_workload(report, RANDOM, closure(decomposed=ran(2, moved=5), plain=ran(10)))
     assert [row[2].text for row in targets(report).rows] == ["missed", "missed"]
 
 
