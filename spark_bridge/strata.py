@@ -54,7 +54,7 @@ class Limits:
     """
 
     driver: int = 200_000
-    small_delta: int = 2_000
+    small_delta: int = 20_000
     finished: int = 5_000_000
     sent: int = 20_000_000
     condensed: int = 50_000_000
@@ -252,15 +252,22 @@ class StrataRun:
         lower = {name: held for name, held in frames.items() if name not in members}
         read = reads(variant.rule for variant in stratum.recursive) - members
 
+        may_finish = "driver" in self.limits.methods
+
         def finish(complete: Mapping[str, Held], delta: int) -> dict[str, Held] | None:
-            if "driver" not in self.limits.methods or delta > self.limits.small_delta:
-                return None
+            nonlocal may_finish
             taken = {**complete, **{name: lower[name] for name in read}}
+            if not may_finish or delta > self.limits.small_delta or not _fit(taken, self.limits.finished):
+                return None
+            started = time.perf_counter()
             rules = [variant.rule for variant in stratum.recursive]
             found = self._by_engine(rules, taken, stratum.relations, self.limits.finished)
-            if found is not None:
-                delta_rows = {n: found[n].rows - (complete[n].rows or 0) for n in found if found[n].rows}  # type: ignore[operator]
-                tell(RoundReport(len(report.rounds) + 1, delta_rows, 0.0, 0, "driver"))
+            if found is None:  # out of memory: no later round will do better
+                may_finish = False
+                return None
+            delta_rows = {n: (found[n].rows or 0) - (complete[n].rows or 0) for n in found}
+            seconds = time.perf_counter() - started
+            tell(RoundReport(len(report.rounds) + 1, delta_rows, seconds, 0, "driver"))
             return found
 
         def tell(done: RoundReport) -> None:
@@ -294,8 +301,7 @@ class StrataRun:
         self, rules: Sequence[Rule], facts: Mapping[str, Held], wanted: Sequence[str], limit: int
     ) -> dict[str, Held] | None:
         """The relations by an engine on the driver, if it has to be given at most `limit` facts."""
-        rows = [held.rows for held in facts.values()]
-        if any(count is None for count in rows) or sum(count or 0 for count in rows) > limit:
+        if not _fit(facts, limit):
             return None
         tables = {
             name: list(arrow_batches(held.frame, rows=held.rows)) for name, held in facts.items() if held.rows
@@ -324,6 +330,12 @@ class StrataRun:
             return nothing(self.spark, self.prepared.program.relations[name], self.carriers)
         table = pa.Table.from_batches(batches)
         return Held(frame_of(self.spark, table), table.num_rows)
+
+
+def _fit(facts: Mapping[str, Held], limit: int) -> bool:
+    """Are these known to be at most `limit` facts?"""
+    rows = [held.rows for held in facts.values()]
+    return all(count is not None for count in rows) and sum(count or 0 for count in rows) <= limit
 
 
 def rules_of(stratum: Stratum) -> list[Rule]:

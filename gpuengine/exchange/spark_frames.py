@@ -17,6 +17,7 @@ HOLDS = "holds"
 PARTITION_BYTES = 1 << 25
 PIECE_BYTES = 1 << 28
 _MAX_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_IN_THE_PLAN = "spark.sql.execution.arrow.localRelationThreshold"
 _UNSIGNED = pa.decimal128(20, 0)
 
 
@@ -75,10 +76,17 @@ def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
 
 @contextmanager
 def _batches_of(spark: Any, rows: int) -> Iterator[None]:
-    """Have Spark make one partition of every `rows` rows, where it would of every 10,000."""
-    before = spark.conf.get(_MAX_RECORDS)
-    spark.conf.set(_MAX_RECORDS, str(rows))
+    """Have Spark make one partition of every `rows` rows, where it would of every 10,000.
+
+    Tables of more than a megabyte stay Arrow until they are read: by default, those of less than 48 MB become
+    rows in the plan itself, which takes ten times as long.
+    """
+    wanted = {_MAX_RECORDS: str(rows), _IN_THE_PLAN: "1m"}
+    before = {name: spark.conf.get(name) for name in wanted}
     try:
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
         yield
     finally:
-        spark.conf.set(_MAX_RECORDS, before)
+        for name, value in before.items():
+            spark.conf.set(name, value)

@@ -123,7 +123,7 @@ def ids(spark: SparkSession, path: str) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("program", "where", "method", "stream"),
     [
-        (LAYERS, "cluster", "rounds", [{"edge": 6, "start": 1}, {"edge": 3}, {"edge": 4, "path": 2}]),
+        (LAYERS, "cluster", "rounds", [{"edge": 6, "start": 1}, {"edge": 5, "path": 2, "start": 2}]),
         (MUTUAL, "driver", "rounds", [{"edge": 5}, {"edge": 4, "even": 2}, {"halt": 1, "both": 3}]),
         (SHARED, "cluster", "rounds", [{"broader": 3, "kind": 3}, {"narrower": 3, "same": 2}]),
         (SHARED, "driver", "driver", [{"narrower": 4}, {"kind": 4, "broader": 2}]),

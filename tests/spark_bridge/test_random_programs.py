@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,6 +38,13 @@ def assert_agrees(spark: SparkSession, program: str, facts: dict, method: str) -
     assert_same(spark, program, facts, where="cluster", limits=ONLY[method])
 
 
+def without_lists(case: Case) -> Case:
+    """Lists are records, which a cluster refuses to hold: `r3` is the relation that has them."""
+    relations = tuple(relation for relation in case.relations if relation.name != "r3")
+    clauses = tuple(clause for clause in case.clauses if "r3(" not in str(clause))
+    return replace(case, relations=relations, clauses=clauses)
+
+
 @few
 @given(cases(), methods)
 def test_programs_over_primitive_types(spark: SparkSession, case: Case, method: str) -> None:
@@ -49,10 +57,10 @@ def test_programs_over_numbers_and_symbols(spark: SparkSession, case: Case, meth
     assert_agrees(spark, str(case), case.facts, method)
 
 
-@few
+@settings(few, max_examples=3)  # they take many rounds
 @given(counters(), methods)
 def test_guarded_recursion_over_computed_values(spark: SparkSession, case: Case, method: str) -> None:
-    assert_agrees(spark, str(case), case.facts, method)
+    assert_agrees(spark, str(without_lists(case)), case.facts, method)
 
 
 @few
