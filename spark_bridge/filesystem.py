@@ -93,6 +93,10 @@ class FileSystem:
     def write_text(self, path: str, text: str) -> None:
         """Write a file; who reads it finds what it was or what it is now, never a part."""
         with _failures(f"can't write {path}"):
+            local = self._local(path)
+            if local is not None:
+                _replace_text(local, text)
+                return
             system, _ = self._at(path)
             beside = _beside(path)
             try:
@@ -172,6 +176,12 @@ class FileSystem:
         place = self._path(path)
         return place.getFileSystem(self._conf), place
 
+    def _local(self, path: str) -> Path | None:
+        """The path if it is one of this machine's own file system."""
+        system, place = self._at(path)
+        uri = system.makeQualified(place).toUri()
+        return Path(uri.getPath()) if uri.getScheme() == "file" else None
+
     def _rename_over(self, old: str, new: str) -> None:
         """Move a file to where another may be: in one step, where the file system can."""
         hadoop = self._jvm.org.apache.hadoop.fs
@@ -187,6 +197,25 @@ class FileSystem:
         flags = self._jvm.java.lang.reflect.Array.newInstance(overwrite.getClass(), 1)
         flags[0] = overwrite
         files.rename(source, target, flags)
+
+
+def _replace_text(path: Path, text: str) -> None:
+    """As `FileSystem.write_text`, for local files.
+
+    Hadoop would delete the old file before it moves the new one there, and move the file with its checksum
+    after that: a process killed in between would leave no file, or one that can't be read.
+    """
+    beside = Path(_beside(str(path)))
+    try:
+        with beside.open("w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # that of a file that Hadoop wrote
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def _beside(path: str) -> str:
@@ -206,6 +235,8 @@ def _failures(what: str) -> Iterator[None]:
         raise DataError(f"{what}: {_cause(error.java_exception)}") from error
     except (Py4JError, PySparkException) as error:
         raise DataError(f"{what}: {str(error).partition(chr(10))[0]}") from error
+    except OSError as error:
+        raise DataError(f"{what}: {error.strerror or error}") from error
 
 
 def _cause(exception: Any) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,6 +44,25 @@ def test_text_is_written_over_what_was_there(files: FileSystem, tmp_path: Path, 
         assert files.read_text(path) == text
         assert (tmp_path / "state.json").read_text() == text
     assert files.list(str(tmp_path)) == ["state.json"]
+
+
+def test_text_that_is_replaced_is_there_at_every_moment(files: FileSystem, tmp_path: Path) -> None:
+    """Whoever is killed while writing leaves what can be read; so a reader never finds anything else."""
+    path = f"{tmp_path}/state.json"
+    files.write_text(path, "0" * 2000)
+    found: set[str] = set()
+    is_done = Event()
+
+    def read() -> None:
+        while not is_done.is_set():
+            found.add(files.read_text(path))
+
+    reader = ThreadPoolExecutor(1).submit(read)
+    for number in range(1, 100):
+        files.write_text(path, str(number % 10) * 2000)
+    is_done.set()
+    reader.result()
+    assert len(found) > 1 and found <= {str(number) * 2000 for number in range(10)}
 
 
 def test_a_write_that_fails_leaves_what_was_there(files: FileSystem, tmp_path: Path) -> None:

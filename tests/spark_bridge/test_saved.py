@@ -83,7 +83,6 @@ def test_what_is_not_saved_can_not_be_opened(spark: SparkSession, made: str, tmp
     path = copy_of(made, tmp_path)
     manifest = Path(path, "saved.json")
     text = manifest.read_text()
-    manifest.with_name(".saved.json.crc").unlink()  # most file systems have no such file to tell by
     for damage in (text[:-20], "[]", "{}", text.replace('"version": 1', '"version": 99')):
         manifest.write_text(damage)
         with pytest.raises(StoreError, match=r"saved\.json"):
