@@ -42,14 +42,15 @@ demo: $(VENV)/installed-core ## materialise a real road graph; prints relations,
 	@$(DEMO)
 	@echo "The facts are in $(OUT)/road-graph. Next: $(BIN)/gpuengine plan examples/road-graph/reach.dl"
 
-lint: $(VENV)/installed-test ## style, types, and the direction of imports
+lint: $(VENV)/installed-test ## style, types, the direction of imports, code without a caller
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/vulture
 
 test: lint ## lint, and the whole test suite
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: $(VENV)/installed-bench ## compare with the peers found on this machine
 	$(BIN)/python -m bench run $(BENCH)

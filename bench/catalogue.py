@@ -1,6 +1,6 @@
 """Every workload: its name, groups, program, where its facts come from, and its right sizes.
 
-Groups: ``nine`` (the shared programs the targets are stated for), ``nonlinear``, ``shared`` (both),
+Groups: ``nine`` (the programs the targets are stated for), ``nonlinear``, ``packed`` (both),
 ``graphs`` (real graphs), ``generated``, ``large`` (minutes and gigabytes; only when named), and ``all``,
 which is everything but ``large``.
 """
@@ -24,7 +24,7 @@ class UnknownWorkload(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where facts come from: ``shared`` (a folder), ``graph`` (a file) or ``generated`` (a generator)."""
+    """Where facts come from: ``packed`` (a folder), ``graph`` (a file) or ``generated`` (a generator)."""
 
     kind: str
     name: str
@@ -33,7 +33,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A program on facts. `program` is a file name in the shared folder or in ``bench/programs``.
+    """A program on facts. `program` is a file name in the folder of the facts or in ``bench/programs``.
 
     `expected` maps relations to their right sizes, as far as they are known.
     """
@@ -52,7 +52,7 @@ class Workload:
         return replace(self, name=name, source=replace(self.source, size=size), expected=expected)
 
 
-_SHARED_SIZES: dict[str, tuple[str, dict[str, int]]] = {
+_PACKED_SIZES: dict[str, tuple[str, dict[str, int]]] = {
     "closure-dag-linear": ("closure-dag", {"path": 22_324_428}),
     "closure-random-linear": ("closure-random", {"path": 1_000_000}),
     "closure-chain": ("closure-chain", {"path": 1_999_000}),
@@ -118,10 +118,10 @@ def scale_sizes(name: str) -> list[int]:
 def catalogue() -> dict[str, Workload]:
     """All workloads by name, in the order in which they are run and shown."""
     found: list[Workload] = []
-    for name, (folder, sizes) in _SHARED_SIZES.items():
+    for name, (folder, sizes) in _PACKED_SIZES.items():
         group = "nine" if name in NINE else "nonlinear"
-        groups = frozenset({group, "shared"})
-        found.append(Workload(name, groups, f"{name}.dl", Source("shared", folder), sizes))
+        groups = frozenset({group, "packed"})
+        found.append(Workload(name, groups, f"{name}.dl", Source("packed", folder), sizes))
     for graph, (file, closure, generation, closure_group, generation_group) in _GRAPHS.items():
         source = Source("graph", file)
         found.append(

@@ -1,4 +1,4 @@
-"""The command line: ``list``, ``run``, ``scale``, ``load``, ``gpu-model``, and those of the packages here."""
+"""Commands: ``list``, ``run``, ``scale``, ``load``, ``gpu-model``, ``planning``, those of the packages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import gpu_model, load, machine, page, scale, table
+from bench import gpu_model, load, machine, page, planning, scale, table
 from bench.catalogue import UnknownWorkload, Workload, catalogue, choose, record_sizes
 from bench.contenders import OURS, Contender, Ours, choose_peers, present
-from bench.prepare import MissingFacts, Places, prepare
+from bench.prepare import Places, prepare
 from bench.results import Report, WorkloadResult
 from bench.runner import Settings, measure_unit, run_workload
 from bench.schemes import command as scheme_tables
@@ -25,6 +25,10 @@ from bench.updates import command as updates
 _RESULTS = Path(__file__).parent / "results"
 _AGREEING = 2
 _PIPE_WIDTH = 150
+
+
+class MissingEngine(Exception):
+    """Our own engine can't be run here; the message says why and what else can be done."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -42,8 +46,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     common.add_argument("--no-cold", action="store_true", help="no run on an empty kernel cache")
     common.add_argument("--out", type=Path, default=_RESULTS, help="folder for JSON and HTML")
-    common.add_argument("--workloads", type=Path, default=None, help="folder of the shared workloads")
-    common.add_argument("--graphs", type=Path, default=None, help="folder of the real graphs")
     common.add_argument(
         "--record", action="store_true", help="keep sizes of generated workloads that engines agree on"
     )
@@ -57,6 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
     read = commands.add_parser("load", parents=[common], help="reading TSV and Parquet against DuckDB")
     read.add_argument("--rows", type=int, default=10_000_000)
     gpu_model.add_command(commands)
+    commands.add_parser("planning", help="very many rules, and rules with very many atoms")
     scheme_tables.add_command(commands)
     updates.add_command(commands)
     spark.add_command(commands)
@@ -66,31 +69,31 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str], ours: Contender | None = None, places: Places | None = None) -> int:
     """Run a command; 0: all is well, 1: sizes disagree or our engine fails, 2: a wrong call, 130: stopped."""
     options = build_parser().parse_args(arguments)
+    places = places or Places()
     # Piped output has no width of its own, and the tables need this much.
     console = Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)
     if options.command == "list":
         _list(console)
         return 0
+    if options.command == "planning":
+        return planning.run_command(console)
     try:
         if options.command == "gpu-model":
-            return gpu_model.run_command(options, places or Places.default(options.workloads, options.graphs))
+            return gpu_model.run_command(options, places)
         if options.command == "table":
-            return scheme_tables.run_command(
-                options, places or Places.default(options.workloads, options.graphs)
-            )
+            return scheme_tables.run_command(options, places)
         if options.command == "updates":
-            return updates.run_command(options, places or Places.default(options.workloads, options.graphs))
+            return updates.run_command(options, places)
         if options.command == "spark":
-            return spark.run_command(options, places or Places.default())
+            return spark.run_command(options, places)
         workloads = _workloads(options)
         peers = choose_peers("duckdb-loop" if options.command == "load" else options.peers)
         engine: list[Contender] = [] if options.no_ours else [ours or Ours()]
         contenders, missing = present(engine + peers)
         if OURS in missing:
-            raise MissingFacts(f"{missing[OURS]}; --no-ours runs the peers alone")
-        places = places or Places.default(options.workloads, options.graphs)
+            raise MissingEngine(f"{missing[OURS]}; --no-ours runs the peers alone")
         report = _measure(options, workloads, contenders, missing, places, console)
-    except (UnknownWorkload, MissingFacts, ValueError) as error:
+    except (UnknownWorkload, MissingEngine, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
     _show(options, report, console)

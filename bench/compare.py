@@ -30,7 +30,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One shared program under one scale: how many times faster we are than each published figure.
+    """One packed program under one scale: how many times faster we are than each published figure.
 
     `whole` compares whole processes with compiled Soufflé on two threads, `evaluation` our evaluation
     alone with the same, `datafrog` our evaluation with the hand-written datafrog program.
@@ -64,7 +64,7 @@ def scales(report: Report) -> list[Scale]:
 
 
 def comparisons(report: Report, scale: Scale) -> list[Comparison]:
-    """One row for each shared program that we finished."""
+    """One row for each packed program that we finished."""
     return [
         _compare(workload, scale)
         for workload in report.workloads

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.prepare import ROOT, Prepared
-from gpuengine.evaluation.accelerator import gpu_present
+from gpuengine.evaluation.placement.accelerator import gpu_present
 
 OURS = "gpuengine"
 _SOUFFLE_SIZE = re.compile(r"^(\w+)\t(\d+)$", re.MULTILINE)

@@ -148,7 +148,7 @@ def write(tables: Tables, folder: Path, *, parquet: bool) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     for name, columns in tables.items():
-        table = pa.table({f"a{i}": column for i, column in enumerate(columns)})
+        table = pa.table({f"column_{i}": column for i, column in enumerate(columns)})
         if parquet:
             pa.parquet.write_table(table, folder / f"{name}.parquet")
         else:

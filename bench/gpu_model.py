@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from bench.agreement import disagreements
@@ -22,7 +21,7 @@ from bench.gpus import GPUS, LAUNCH_SECONDS, WAIT_SECONDS, bound
 from bench.prepare import Places, Prepared, prepare
 from bench.published import NINE
 
-# Published single-GPU results on the same graphs, A100-40GB, seconds; see the README of the shared graphs.
+# Published single-GPU results on the same graphs, A100-40GB, seconds; see graphs/README.md.
 PUBLISHED = {
     "tc-SF": "A100-40GB: GPU Datalog engines 3.3–3.6 s, cuDF 65 s",
     "tc-usroads": "A100-40GB: GPU Datalog engines 29–83 s, cuDF out of memory",
@@ -84,8 +83,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     model.add_argument("--all", action="store_true", help="everything that can be emulated: minutes")
     model.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     model.add_argument("--threads", type=int, default=None, help="of the emulated device (all cores)")
-    model.add_argument("--workloads", type=Path, default=None, help="folder of the shared workloads")
-    model.add_argument("--graphs", type=Path, default=None, help="folder of the real graphs")
 
 
 def run_command(options: argparse.Namespace, places: Places) -> int:

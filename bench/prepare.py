@@ -1,4 +1,4 @@
-"""Facts on disk, plain and once: unpack shared files and graphs, run generators.
+"""Facts on disk, plain and once: unpack those of the repository, run generators.
 
 Everything goes to one data folder; a folder that exists is complete (it is filled under another name
 and then renamed) and is kept until the source is newer or `VERSION` changes.
@@ -7,7 +7,6 @@ and then renamed) and is kept until the source is newer or `VERSION` changes.
 from __future__ import annotations
 
 import gzip
-import os
 import shutil
 import subprocess
 import sys
@@ -23,31 +22,13 @@ ROOT = Path(__file__).parent.parent
 VERSION = "1"
 
 
-class MissingFacts(Exception):
-    """Facts or programs are not where they are expected; the message says what to set."""
-
-
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where shared workloads and graphs are found, and where unpacked and generated facts go."""
+    """Where packed workloads and graphs are found, and where unpacked and generated facts go."""
 
-    workloads: Path
-    graphs: Path
+    workloads: Path = Path(__file__).parent / "workloads"
+    graphs: Path = Path(__file__).parent / "graphs"
     data: Path = Path(__file__).parent / "data"
-
-    @classmethod
-    def default(cls, workloads: Path | None = None, graphs: Path | None = None) -> Places:
-        """Options first, then the environment, then the folders beside the repository."""
-        shared = ROOT.parent / "shared"
-        return cls(
-            workloads or Path(os.environ.get("GPUENGINE_WORKLOADS", shared / "workloads")),
-            graphs or Path(os.environ.get("GPUENGINE_GRAPHS", shared / "data" / "graphs")),
-        )
-
-    @property
-    def lubm(self) -> Path:
-        """The folder of the LUBM generator and axioms, beside the graphs."""
-        return self.graphs.parent / "lubm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +43,14 @@ class Prepared:
 def prepare(workload: Workload, places: Places) -> Prepared:
     """Make sure that the facts are there; returns where program and facts are."""
     source = workload.source
-    if source.kind == "shared":
+    if source.kind == "packed":
         folder = places.workloads / source.name
-        _require(folder, "--workloads or GPUENGINE_WORKLOADS")
         packed = sorted(folder.glob("*.facts.gz"))
-        facts = places.data / "shared" / source.name
+        facts = places.data / "packed" / source.name
         once(facts, packed, lambda into: _unpack({p: into / p.stem for p in packed}))
         return Prepared(workload, folder / workload.program, facts)
     if source.kind == "graph":
         packed_graph = places.graphs / source.name
-        _require(packed_graph, "--graphs or GPUENGINE_GRAPHS")
         facts = places.data / "graphs" / source.name.removesuffix(".gz").removesuffix(".facts")
         once(facts, [packed_graph], lambda into: _unpack({packed_graph: into / "edge.facts"}))
         return Prepared(workload, PROGRAMS / workload.program, facts)
@@ -79,11 +58,6 @@ def prepare(workload: Workload, places: Places) -> Prepared:
     once(facts, [], lambda into: _generate(source.name, source.size, into))
     own = facts / workload.program
     return Prepared(workload, own if own.exists() else PROGRAMS / workload.program, facts)
-
-
-def _require(path: Path, option: str) -> None:
-    if not path.exists():
-        raise MissingFacts(f"{path} does not exist; point {option} to the folder that holds it")
 
 
 def once(folder: Path, sources: list[Path], fill: Callable[[Path], None]) -> None:

@@ -1,4 +1,4 @@
-"""What peers needed for the shared workloads on another machine of the same kind.
+"""What peers needed for the packed workloads on another machine of the same kind.
 
 Whole processes, warm files, two cores, best setting of each peer found; seconds.  On that machine
 ``np.sort`` of 10 M random ``uint64`` took `UNIT_SECONDS`, which is how the figures are carried over to

@@ -44,6 +44,8 @@ class _Attempt:
         self._out = scratch / contender.name
         self._out.mkdir()
         self._env = dict(os.environ)
+        # Without it every process would translate all sources again: no user's does.
+        self._env.pop("PYTHONDONTWRITEBYTECODE", None)
         if contender.family == OURS and settings.cold:
             # An empty kernel cache makes the first process a cold one, and those after it warm.
             self._env["GPUENGINE_CACHE_DIR"] = str(scratch / "kernel-cache")

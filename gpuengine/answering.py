@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from gpuengine.evaluation.body import compile_body
-from gpuengine.evaluation.budget import Budget
-from gpuengine.evaluation.database import Database
-from gpuengine.evaluation.failures import device_failures
+from gpuengine.evaluation.placement.budget import Budget
+from gpuengine.evaluation.placement.failures import device_failures
+from gpuengine.evaluation.rules.body import compile_body
+from gpuengine.evaluation.rules.database import Database
 from gpuengine.kernels.contract import DeviceMemoryError
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.position_sets import PoolFull
 from gpuengine.language.program import Atom, Rule, Variable
 from gpuengine.planning.order import order_body
-from gpuengine.planning.strata import body_relations
+from gpuengine.planning.plan import body_relations
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
 from gpuengine.schemes.union import Part, Union, tables_in
@@ -63,7 +63,7 @@ def _whole_relation(rule: Rule, tables: Mapping[str, Scheme]) -> Scheme | None:
     if isinstance(scheme, Table) or not is_free:
         return None
     permutation = tuple(rule.head.args.index(arg) for arg in atom.args)
-    return Union("?", [Part(scheme, permutation)], Table("?", scheme.arity, CPU))
+    return Union("?", [Part(scheme.snapshot(), permutation)], Table("?", scheme.arity, CPU))
 
 
 def _evaluate(rule: Rule, database: Database, budget: Budget) -> Table:

@@ -2,66 +2,67 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from gpuengine.answering import answer
-from gpuengine.errors import GpuEngineError, Interrupted, StoreError
-from gpuengine.evaluation.accelerator import find_accelerator
-from gpuengine.evaluation.budget import Budget, parse_size
-from gpuengine.evaluation.database import Database
-from gpuengine.evaluation.failures import device_failures
-from gpuengine.evaluation.interruptible import Watcher, run_interruptibly
-from gpuengine.evaluation.materialisation import Setting, alias_view, evaluate
+from gpuengine.errors import Diagnostic, StoreError
+from gpuengine.evaluation.interruptible import Watcher, check_timeout, not_kept, run_interruptibly
+from gpuengine.evaluation.materialisation import Materialisation, Storage, evaluate
+from gpuengine.evaluation.options import Options, check_wait
+from gpuengine.evaluation.placement.budget import ROW_BYTES, Budget
+from gpuengine.evaluation.placement.failures import device_failures
 from gpuengine.evaluation.progress import Progress
+from gpuengine.evaluation.rules.database import Database
 from gpuengine.evaluation.thresholds import Thresholds
 from gpuengine.kernels.contract import Backend, DeviceMemoryError
 from gpuengine.kernels.cpu import evaluation_kernels
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.jit import load_in_background
+from gpuengine.kernels.identity import NotCopied
 from gpuengine.language import parse_query
 from gpuengine.language.editing import ProgramText
 from gpuengine.language.program import Attribute, Program, Relation, Rule, Variable
-from gpuengine.loading import Skipped, as_source, encode_rows, encode_rule_facts, read_rows
-from gpuengine.maintenance.persistence import Durable, snapshot_of
-from gpuengine.maintenance.stated import Facts
-from gpuengine.maintenance.transaction import Update
-from gpuengine.maintenance.updater import Subscriber, Updater
+from gpuengine.limits import Limits, charge
+from gpuengine.loading import (
+    EncodedFacts,
+    Facts,
+    Skipped,
+    as_names,
+    as_source,
+    check_arguments,
+    declared_in,
+    encode_rows,
+    encode_rule_facts,
+    read_rows,
+)
+from gpuengine.maintenance.change import Change, change_to
+from gpuengine.maintenance.subscriptions import Subscriber, Subscriptions
 from gpuengine.planning.evaluators import check_evaluated
-from gpuengine.planning.plan import Plan
+from gpuengine.planning.plan import Plan, body_relations
 from gpuengine.planning.prepared import Prepared, prepare
-from gpuengine.planning.sharing import Alias, resolve
-from gpuengine.planning.strata import body_relations
-from gpuengine.relation import RelationView
+from gpuengine.planning.sharing import resolve
+from gpuengine.relation import Origin, RelationView
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
+from gpuengine.states import States, Turns
 from gpuengine.terms.dictionary import Dictionary
 
 if TYPE_CHECKING:
     from gpuengine.maintenance.store import Store
+    from gpuengine.maintenance.transaction import Update, Wait
+    from gpuengine.maintenance.updater import Updated, Updater
 
 
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """How a relation is stored: scheme, why that one, how many facts it has, and bytes of memory.
-
-    `counter_nbytes` are those of its derivation counters, if these are kept.
-    """
-
-    scheme: str
-    why: str
-    facts: int
-    nbytes: int
-    counter_nbytes: int = 0
-
-
-class Engine:
+class Engine(NotCopied):
     """Holds a checked program, the facts loaded into it, and what follows from them.
 
     Life-cycle: made from a program (errors raise `ProgramErrors`, nothing is half made); `load` adds
@@ -80,10 +81,21 @@ class Engine:
     transitivity on tables rule by rule. `counting` has updates keep for each fact by how many rule instances
     it is derived: that takes memory and, to begin with, time, and makes deletions overdelete less.
 
+    `dictionary` is one that has terms already, for facts given as `EncodedFacts`.
+
     `backend` says where rules run: ``"cpu"``; ``"cuda"``, on a GPU (number `device`, using up to
     `device_memory` of it); or ``"auto"``, on a GPU if there is one and the data is large enough. A `Backend`
     object is used as ``auto`` uses a GPU. `thresholds` say what is large enough.
+
+    Any number of threads may share an engine. Those that read see one state, the one before or the one after
+    a transaction, and wait for nobody; those that change it queue, for `wait` seconds at most (None: as long
+    as it takes), and then raise `Busy`.
     """
+
+    instead = (
+        "keep it with kb.save(path), and gpuengine.open(path) makes another; its relations, as kb[name], can "
+        "be copied and pickled"
+    )
 
     def __init__(
         self,
@@ -99,44 +111,52 @@ class Engine:
         evaluators: Mapping[str, str] | None = None,
         modules: bool = True,
         counting: bool = False,
+        wait: float | None = 60.0,
         include_dirs: Sequence[os.PathLike[str]] = (),
         macros: Mapping[str, str] | None = None,
+        dictionary: Dictionary | None = None,
     ) -> None:
+        self.options = Options.read(
+            threads=threads,
+            memory=memory,
+            backend=backend,
+            device=device,
+            device_memory=device_memory,
+            thresholds=thresholds,
+            schemes=schemes,
+            evaluators=evaluators,
+            modules=modules,
+            counting=counting,
+            wait=wait,
+        )
         load_in_background(evaluation_kernels())
-        device_bytes = parse_size(device_memory) if device_memory is not None else None
-        self.accelerator = find_accelerator(backend, device, device_bytes, thresholds)
-        self._always_accelerate = backend == "cuda"
-        self.threads = threads or len(os.sched_getaffinity(0))
-        self.memory = parse_size(memory) if memory is not None else None
         text = program
         if not isinstance(text, ProgramText):
             directories = [Path(directory) for directory in include_dirs]
             text = ProgramText.read(as_source(text), include_dirs=directories, macros=macros)
-        self.asked_schemes = dict(schemes or {})
-        self.asked_evaluators = dict(evaluators or {})
-        self.prepared = self.prepare(text)
-        self.modules = modules
-        self.counting = counting
-        self.dictionary = Dictionary(self.program)
-        self.progress: Progress | None = None
-        self.skipped: dict[str, Skipped] = {}
-        self.loaded = {name: Table(name, r.arity, CPU) for name, r in self.program.relations.items()}
-        self.database: Database | None = None
-        self.has_pending = False
-        self.anew_seconds = 0.0
-        self.wanted: tuple[str, ...] | None = None
-        self._left_out: frozenset[str] = frozenset()
-        self._updater = Updater(self)
-        self._store: Store | None = None
+        first = Materialisation.empty(self.prepare(text), dictionary)
         if not isinstance(program, ProgramText):
-            check_evaluated(self.program, self.source, self.prepared.evaluators)
-            for name, facts in self.encode_rule_facts(self.program.rules).items():
-                self.loaded[name].insert(*facts)
+            prepared = first.prepared
+            check_evaluated(prepared.program, prepared.source, prepared.evaluators)
+            for name, facts in encode_rule_facts(prepared.program.rules, first.dictionary).items():
+                first.stated[name].insert(*facts)
+        self.skipped: dict[str, Skipped] = {}
+        self._states = States(first)
+        self._turns = Turns()
+        self._made_updater: Updater | None = None
+        self._making_updater = threading.Lock()
+        self._subscriptions = Subscriptions()
+        self._store: Store | None = None
 
     @property
-    def text(self) -> ProgramText:
-        """The program as text, and how it was edited since."""
-        return self.prepared.text
+    def current(self) -> Materialisation:
+        """The program, the facts stated for it, and what follows from them."""
+        return self._states.current
+
+    @property
+    def prepared(self) -> Prepared:
+        """The program, ready to be evaluated."""
+        return self.current.prepared
 
     @property
     def source(self) -> Program:
@@ -149,18 +169,41 @@ class Engine:
         return self.prepared.program
 
     @property
-    def aliases(self) -> Mapping[str, Alias]:
-        """Relations that are stored as others."""
-        return self.prepared.aliases
+    def loaded(self) -> Mapping[str, Table]:
+        """The facts that are stated, by relation."""
+        return self.current.stated
+
+    @property
+    def database(self) -> Database | None:
+        """What relations are stored in; None before anything was derived."""
+        return self.current.database
+
+    @property
+    def dictionary(self) -> Dictionary:
+        """The terms that ids stand for."""
+        return self.current.dictionary
+
+    @property
+    def progress(self) -> Progress | None:
+        """How what there is was computed."""
+        return self.current.progress
 
     def prepare(self, text: ProgramText) -> Prepared:
         """A program made ready, with the schemes and evaluators that were asked for."""
-        return prepare(text, self.asked_schemes, self.asked_evaluators)
+        return prepare(text, self.options.schemes, self.options.evaluators)
 
     @property
     def backend(self) -> str:
         """The name of the accelerator if one has been opened, else ``cpu``."""
-        return self.accelerator.backend.name if self.accelerator.backend is not None else CPU.name
+        return (
+            self.options.accelerator.backend.name
+            if self.options.accelerator.backend is not None
+            else CPU.name
+        )
+
+    def declared(self, name: str) -> Relation:
+        """A relation of the program."""
+        return declared_in(self.program, name)
 
     @property
     def relations(self) -> Mapping[str, Relation]:
@@ -187,16 +230,41 @@ class Engine:
         from gpuengine.io.arrow_device import unpacked
         from gpuengine.io.device import is_on_device
 
-        declared = self.declared(relation)
-        if (
-            not isinstance(data, str | os.PathLike)
-            and declared.arity
-            and is_on_device(data := unpacked(data))
-        ):
-            return self._load_from_device(declared, data)
-        columns, rows = self.encode_facts(declared, data, on_error=on_error, params=params)
-        self._own_facts(relation).insert(columns, rows)
-        return rows
+        check_arguments(data, on_error, params)
+        with self.turn():
+            declared = self.declared(relation)
+            if (
+                not isinstance(data, str | os.PathLike)
+                and declared.arity
+                and is_on_device(data := unpacked(data))
+            ):
+                return self._load_from_device(declared, data)
+            with self.limits(f"loading {relation}").applied():
+                columns, rows = self.encode_facts(declared, data, on_error=on_error, params=params)
+                charge(rows * ROW_BYTES * declared.arity, f"a table of {rows:,} rows of {relation}")
+                with self.changing():
+                    following, facts = self.current.stating(relation)
+                    facts.insert(columns, rows)
+                    self._states.follow(following)
+            return rows
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What is allowed in the program, but probably not meant: each has a code, a place and a hint.
+
+        A relation that facts were loaded into is not one that nothing fills.
+        """
+        from gpuengine.language.codes import NEVER_FILLED
+
+        return tuple(
+            warning
+            for warning in self.source.warnings
+            if warning.code != NEVER_FILLED or not self._is_loaded(warning.subject)
+        )
+
+    def _is_loaded(self, relation: str | None) -> bool:
+        stored = self.loaded.get(self.prepared.stored(relation or ""))
+        return stored is not None and len(stored) > 0
 
     def encode_facts(
         self,
@@ -208,140 +276,198 @@ class Engine:
         intern: bool = True,
     ) -> Facts:
         """Facts given as to `load` as columns of ids; without `intern`, those with unknown terms left out."""
-        table, skipped = read_rows(data, declared, self.dictionary, on_error, params or {}, self.threads)
-        if skipped.rows:
-            known = self.skipped.setdefault(declared.name, Skipped())
-            known.rows += skipped.rows
-            known.first_errors += skipped.first_errors
-        return encode_rows(table, declared, self.dictionary, intern=intern)
+        if isinstance(data, EncodedFacts):
+            return data.columns, data.rows
+        with self.limits(f"loading {declared.name}").applied():
+            table, skipped = read_rows(
+                data, declared, self.dictionary, on_error, params, self.options.threads
+            )
+            if skipped.rows:
+                known = self.skipped.setdefault(declared.name, Skipped())
+                known.rows += skipped.rows
+                known.first_errors += skipped.first_errors
+            return encode_rows(table, declared, self.dictionary, intern=intern)
 
-    def encode_rule_facts(self, rules: Iterable[Rule]) -> dict[str, Facts]:
-        """Those of the rules that are facts, by relation, as columns of ids."""
-        return encode_rule_facts(rules, self.dictionary)
+    def limits(self, doing: str = "") -> Limits:
+        """What an operation may take; what the engine holds already counts."""
+        return Limits(self.options.memory, lambda: self.current.host_nbytes, lambda: doing)
 
-    def learn_types(self, program: Program) -> None:
-        """Know the types that came with rules."""
-        self.dictionary.learn_types(program)
-
-    def as_source(self, program: str | os.PathLike[str]) -> str | Path:
-        """A program or rules given as text or as a path."""
-        return as_source(program)
-
-    def plan(self, wanted: Iterable[str] | None = None) -> Plan:
+    def plan(self, wanted: str | Iterable[str] | None = None) -> Plan:
         """Strata and delta variants; with `wanted`, only what those relations depend on."""
-        return self.prepared.plan(wanted)
+        return self.prepared.plan(None if wanted is None else as_names(wanted))
 
-    def materialise(self, *, wanted: Iterable[str] | None = None, watch: Watcher | None = None) -> Engine:
+    def materialise(
+        self,
+        *,
+        wanted: str | Iterable[str] | None = None,
+        watch: Watcher | None = None,
+        timeout: float | None = None,
+    ) -> Engine:
         """Compute all consequences of the loaded facts; returns the engine.
 
-        `wanted` limits the work to the relations named and what they depend on. `watch` is called
-        about ten times a second with the progress. Ctrl-C stops within a second, raises
-        `Interrupted`, and leaves the earlier results in place.
+        `wanted` limits the work to the relations named (or the one) and what they depend on. `watch` is
+        called about ten times a second with the progress; an error that it raises ends the work and comes
+        out. Ctrl-C stops within a second and raises `Interrupted`; `timeout`, in seconds, raises `TimedOut`,
+        which says by which rule it was deriving. All of them leave the earlier results in place.
         """
-        names = None if wanted is None else tuple(self.declared(name).name for name in wanted)
-        if self._updater.durable is not None:
-            self._updater.compute_anew(names, watch)
-            return self
-        stop, progress = np.zeros(1, np.int64), Progress()
-        found: list[Database] = []
-        late = run_interruptibly(
-            lambda: found.append(self.evaluate(self.prepared, self.loaded, names, progress, stop)),
-            stop,
-            progress,
-            watch,
-        )
-        if late is not None:
-            raise Interrupted("interrupted; nothing was changed") from late
-        self._updater.forget()
-        self.adopt(self.prepared, self.loaded, found[0], names)
+        check_timeout(timeout)
+        with self.turn():
+            self._materialise(wanted, watch, timeout)
         return self
 
-    def evaluate(
-        self,
-        prepared: Prepared,
-        loaded: Mapping[str, Table],
-        wanted: tuple[str, ...] | None,
-        progress: Progress,
-        stop: np.ndarray,
-    ) -> Database:
-        """All that follows from the given facts; changes nothing of the engine but its `progress`."""
-        earlier = self.database.tables if self.database is not None else {}
-        database = evaluate(
-            prepared,
-            loaded,
-            self.dictionary,
-            Setting(self.threads, self.memory, self.accelerator, self._always_accelerate, self.modules),
-            wanted=wanted,
-            progress=progress,
-            stop=stop,
-            idle=lambda: [table for table in earlier.values() if isinstance(table, Table)],
-        )
-        self.progress = progress
-        self.anew_seconds = progress.seconds
-        return database
-
-    def adopt(
-        self,
-        prepared: Prepared,
-        loaded: dict[str, Table] | None = None,
-        database: Database | None = None,
-        wanted: tuple[str, ...] | None = None,
+    def _materialise(
+        self, wanted: str | Iterable[str] | None, watch: Watcher | None, timeout: float | None
     ) -> None:
-        """Go on with another program, or with all that a materialisation is: facts, and what was wanted."""
-        is_same = prepared is self.prepared and database is None
-        self.prepared = prepared
-        self.loaded = self.loaded if loaded is None else loaded
-        if database is not None:
-            self.database = database
-            self.wanted = wanted
-            self.has_pending = False
-        assert self.database is not None
-        for name, alias in self.aliases.items():
-            self.database.tables[name] = alias_view(name, alias, self.database.tables[alias.of])
-        if is_same:
+        before = self.current
+        program = before.prepared.program
+        names = (
+            None if wanted is None else tuple(declared_in(program, name).name for name in as_names(wanted))
+        )
+        updater = self._made_updater
+        if updater is not None and updater.durable is not None:
+            with self.limits().applied():
+                change = self._change(
+                    lambda progress: updater.anew(before, before.prepared, {}, names, progress),
+                    watch,
+                    timeout,
+                )
+            self.tell(change)
             return
-        plan = prepared.plan(self.wanted)
-        self._left_out = frozenset(rule.head.relation for rule in plan.dropped if rule.body)
+        stop, progress, found = np.zeros(1, np.int64), Progress(), []
+        idle = before.database.all_tables if before.database is not None else tuple
+        with self.limits().applied(), self.changing():
+            late = run_interruptibly(
+                lambda: found.append(
+                    evaluate(before, self.options, wanted=names, progress=progress, stop=stop, idle=idle)
+                ),
+                stop,
+                progress,
+                watch,
+                timeout,
+            )
+            if late is not None:
+                raise not_kept(late)
+            if updater is not None:
+                updater.forget()
+            self._states.follow(found[0])
 
-    def update(self, *, watch: Watcher | None = None) -> Update:
+    def commit(self, update: Update) -> Change:
+        """Make an update happen; `Change` says what came of it. On any failure nothing has changed."""
+        prepared = self.prepared if update.edited is None else self.prepare(update.edited.text)
+        with self.limits("updating").applied():
+            return self._change(
+                lambda progress: self._updater.update(self.current, prepared, update.facts, progress),
+                update.watch,
+                wait=update.wait,
+            )
+
+    def _change(
+        self,
+        work: Callable[[Progress], Updated],
+        watch: Watcher | None,
+        timeout: float | None = None,
+        wait: Wait = "default",
+    ) -> Change:
+        """Go on with the materialisation that some work gives; what it changed."""
+        progress, found, stop = Progress(), [], self._updater.stop
+        stop[0] = 0
+        self._subscriptions.find_changes()
+        with self.changing(wait):
+            late = run_interruptibly(lambda: found.append(work(progress)), stop, progress, watch, timeout)
+            after, deltas = found[0]
+            self._states.follow(after)
+        change = change_to(after, deltas, Budget(self.options.memory))
+        self._subscriptions.note(change, late)
+        return change
+
+    def tell(self, change: Change) -> None:
+        """Tell a change to those who subscribed."""
+        self._subscriptions.tell(change)
+
+    def note(self, notes: Mapping[str, Any]) -> None:
+        """Have other notes saved with the materialisation, from the next commit on."""
+        if notes != self.current.notes:
+            self.adopt(replace(self.current, notes=notes))
+
+    def adopt(self, materialisation: Materialisation) -> None:
+        """Go on with another materialisation."""
+        with self.changing():
+            self._states.follow(materialisation)
+
+    @contextmanager
+    def changing(self, wait: Wait = "default") -> Iterator[None]:
+        """Have one's turn to change facts and schemes until the block ends; readers see all of it then."""
+        seconds = self.options.wait if wait == "default" else wait
+        used = None if self.options.accelerator.backend is not None else ()
+        with (
+            self._turns.turn(seconds),
+            self._states.changing(seconds),
+            self._states.on_device(used),
+        ):
+            yield
+
+    @contextmanager
+    def turn(self, wait: Wait = "default") -> Iterator[None]:
+        """Have no other thread change the engine until the block ends."""
+        with self._turns.turn(self.options.wait if wait == "default" else wait):
+            yield
+
+    @property
+    def _updater(self) -> Updater:
+        """Made when it is first needed: who only materialises does not wait until updates are imported."""
+        if self._made_updater is None:
+            from gpuengine.maintenance.updater import Updater
+
+            with self._making_updater:
+                if self._made_updater is None:
+                    self._made_updater = Updater(self.options)
+        return self._made_updater
+
+    def update(self, *, watch: Watcher | None = None, wait: Wait = "default") -> Update:
         """Begin a transaction: ``with engine.update() as u: u.insert("edge", table)``.
 
         When the block ends, everything that was asked for happens, or, if something fails, nothing.
         An engine that has not materialised yet does so then. `watch` is called as by `materialise`.
+        From the beginning of the block to its end no other thread changes the engine; one that is about to
+        waits, `wait` seconds at most (by default those of the engine; None: as long as it takes), and then
+        raises `Busy`.
         """
         if self._store is not None and self._store.read_only:
             raise StoreError(
                 f"{self._store.path} was opened read-only\n  hint: open it without read_only to change it"
             )
-        return Update(self, self._updater, watch)
+        from gpuengine.maintenance.transaction import Update
+
+        return Update(self, watch, wait if wait == "default" else check_wait(wait))
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
         """Write a knowledge base that `gpuengine.open` goes on with: a directory, new or empty.
 
         With `replace`, one that is there already is replaced; until that is done it stays what it was.
         """
+        from gpuengine.maintenance.persistence import snapshot_of
         from gpuengine.maintenance.store import Store
 
-        if self.database is None or self.has_pending:
-            self.materialise(wanted=self.wanted)
-        assert self.database is not None
-        hidden = self._updater.maintainer().hidden
-        Store.create(
-            path,
-            snapshot_of(self, self.prepared, self.loaded, self.database, hidden, self.wanted),
-            replace=replace,
-        )
+        with self.turn(), self.limits(f"saving {path}").applied():
+            if self.database is None or self.current.is_behind:
+                self.materialise(wanted=self.current.wanted)
+            with self.changing():
+                hidden = self._updater.maintainer(self.current).hidden
+            Store.create(path, snapshot_of(self.current, hidden, self.options), replace=replace)
 
     def attach(self, store: Store) -> None:
         """Have every update written to a store, which has what the engine has, from now on."""
+        from gpuengine.maintenance.persistence import Durable
+
         self._store = store
         if not store.read_only:
-            self._updater.durable = Durable(store, self)
+            self._updater.durable = Durable(store, self.current, self.options)
 
     def close(self) -> None:
         """Let go of the knowledge base that the engine was opened from; others may write to it then."""
         if self._store is not None:
-            self._store.close()
+            with self.turn():
+                self._store.close()
 
     def __enter__(self) -> Engine:
         return self
@@ -353,33 +479,38 @@ class Engine:
         """Call `callback` with each `RelationChange` of a relation that an update makes, after it is done.
 
         Call what is returned to end that. An error that a callback raises comes out of the update's `with`
-        block, but the update has happened.
+        block, but the update has happened. Callbacks are called by the thread that updates, in the order of
+        the updates; they may read, and update: what that changes is told when the present change has been.
         """
         self.declared(relation)
-        return self._updater.subscribe(relation, callback)
+        return self._subscriptions.subscribe(relation, callback)
 
     @property
     def storage(self) -> Mapping[str, Storage]:
         """How each relation of the last materialisation is stored, why, and in how many bytes."""
-        result = {}
-        schemes = self.progress.schemes if self.progress is not None else {}
-        for name, scheme in self._tables().items():
-            if name in self.aliases:
-                why = f"it holds the facts of {self.aliases[name].of}, and is stored there"
-                result[name] = Storage("alias", why, len(scheme), 0)
-            elif name in self.program.relations:
-                choice = schemes.get(name)
-                why = choice.why if choice is not None else ""
-                counters = self._updater.counter_nbytes(name)
-                result[name] = Storage(scheme.kind, why, len(scheme), scheme.nbytes, counters)
-        return result
+        with self._states.reading(lambda state: state.required()) as (state, schemes):
+            updater = self._made_updater
+            return state.storage(schemes, updater.counter_nbytes if updater is not None else lambda _: 0)
 
     def __getitem__(self, relation: str) -> RelationView:
         """The facts of a relation: of the last materialisation, or as loaded if it has no rules."""
-        declared = self.declared(relation)
-        self._require({relation})
-        scheme = self._tables()[relation]
-        return RelationView(relation, declared.attributes, scheme, self.dictionary, Budget(self.memory))
+        state, schemes = self._states.snapshots(lambda state: state.required({relation}))
+        return RelationView(
+            relation,
+            state.prepared.program.relations[relation].attributes,
+            schemes[relation],
+            self.dictionary,
+            Budget(self.options.memory),
+            Origin(self._states, weakref.ref(state), relation),
+        )
+
+    def __contains__(self, relation: object) -> bool:
+        """Does the program declare a relation of this name?"""
+        return isinstance(relation, str) and relation in self.relations
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the relations."""
+        return iter(self.relations)
 
     def query(self, text: str) -> RelationView:
         """The answers of a conjunctive query such as ``path(1, x), !edge(1, x)`` over the materialisation.
@@ -387,63 +518,48 @@ class Engine:
         One column for each named variable, in order of first appearance; distinct rows. A query
         without variables has one row of no columns if it holds, none if not.
         """
-        rule = resolve(parse_query(text, self.program), self.aliases)
-        self._require(body_relations(rule.body))
-        tables = self._tables()
+        rule, answers, state = self._answered(lambda program: parse_query(text, program), text, {})
         attributes = [Attribute(arg.name, arg.type) for arg in rule.head.args if isinstance(arg, Variable)]
-        database = Database(self.program, self.dictionary)
-        database.tables.update(tables)
-        answers = answer(rule, database, Budget(self.memory), text)
-        return RelationView("?", attributes, answers, self.dictionary, Budget(self.memory))
+        origin = Origin(self._states, weakref.ref(state), None)
+        return RelationView("?", attributes, answers, self.dictionary, Budget(self.options.memory), origin)
 
-    def _tables(self) -> Mapping[str, Scheme]:
-        if self.database is not None:
-            return self.database.tables
-        if any(rule.body for rule in self.program.rules):
-            raise GpuEngineError("nothing is materialised yet: call materialise() first")
-        return self.loaded
+    def answer(self, rule: Rule, text: str, tables: Mapping[str, Table] | None = None) -> Scheme:
+        """The distinct answers of a rule that is made already: a column of ids for each variable of its head.
 
-    def _require(self, relations: set[str]) -> None:
-        missing = sorted(name for name in relations if self.prepared.stored(name) in self._left_out)
-        if missing:
-            raise GpuEngineError(
-                f"{missing[0]} was left out of the last materialisation: it was not among `wanted`\n"
-                "  hint: call materialise() without `wanted`, or add it there"
-            )
+        It may read `tables` of its own beside the relations, by names that no relation has.
+        """
+        return self._answered(lambda program: rule, text, tables or {})[1]
+
+    def _answered(
+        self, make: Callable[[Program], Rule], text: str, tables: Mapping[str, Table]
+    ) -> tuple[Rule, Scheme, Materialisation]:
+        rules: list[Rule] = []
+
+        def choose(state: Materialisation) -> set[str]:
+            rules.append(resolve(make(state.prepared.program), state.prepared.aliases))
+            return state.required(body_relations(rules[0].body) - tables.keys())
+
+        with self._states.reading(choose) as (state, schemes):
+            (rule,) = rules
+            database = Database(state.prepared.program, self.dictionary, tables={**schemes, **tables})
+            read = [database.tables[name] for name in body_relations(rule.body)]
+            with self.limits(f"answering {text}").applied(), self._states.on_device(read):
+                return rule, answer(rule, database, Budget(self.options.memory), text), state
 
     def _load_from_device(self, relation: Relation, data: Any) -> int:
         """Add facts that others have on a device; on the host if the device has no room for the table."""
         from gpuengine.exchange.incoming import incoming_facts
 
         name = relation.name
-        with device_failures(lambda: f"loading {name}", lambda: [self.loaded[name]]):
-            facts = incoming_facts(data, relation.attributes, name, self.dictionary, self.accelerator.open())
+        with device_failures(lambda: f"loading {name}", lambda: [self.loaded[name]]), self.changing():
+            device = self.options.accelerator.open()
+            incoming = incoming_facts(data, relation.attributes, name, self.dictionary, device)
             try:
-                self._own_facts(name, facts.backend).insert(facts.columns, facts.rows)
+                following, facts = self.current.stating(name, incoming.backend)
+                facts.insert(incoming.columns, incoming.rows)
             except DeviceMemoryError:
-                self._own_facts(name).insert(facts.on_host(), facts.rows)
-            facts.let_go()
-        return facts.rows
-
-    def _own_facts(self, relation: str, backend: Backend = CPU) -> Table:
-        """The loaded facts, to add to: a copy if the last materialisation reads the same table."""
-        facts = self.loaded[relation]
-        self.has_pending = self.database is not None
-        facts.backend.bind_thread()
-        backend.bind_thread()
-        facts.move_to(backend)
-        if self.database is not None and self.database.tables[relation] is facts:
-            facts = Table(relation, facts.arity, backend)
-            shared = self.loaded[relation]
-            facts.insert(shared.rows.device_columns(), len(shared))
-            self.loaded[relation] = facts
-        return facts
-
-    def declared(self, name: str, program: Program | None = None) -> Relation:
-        """A relation of the program, or of one that is about to replace it."""
-        relations = (program or self.program).relations
-        if name not in relations:
-            near = difflib.get_close_matches(name, relations, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise GpuEngineError(f"no relation {name!r} in the program{hint}")
-        return relations[name]
+                following, facts = self.current.stating(name)
+                facts.insert(incoming.on_host(), incoming.rows)
+            self._states.follow(following)
+            incoming.let_go()
+        return incoming.rows

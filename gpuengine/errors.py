@@ -33,7 +33,10 @@ class GpuEngineError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding in a program: `code` is stable, `hint` says what to do, `notes` point elsewhere."""
+    """One finding in a program: `code` is stable, `hint` says what to do, `notes` point elsewhere.
+
+    Codes of warnings begin with W. `subject` is the relation that one is about, if it is about one.
+    """
 
     code: str
     message: str
@@ -41,6 +44,11 @@ class Diagnostic:
     source_line: str
     hint: str | None = None
     notes: tuple[str, ...] = ()
+    subject: str | None = None
+
+    @property
+    def severity(self) -> str:
+        return "warning" if self.code.startswith("W") else "error"
 
     def render(self) -> str:
         on_one_line = self.span.end_line == self.span.line
@@ -48,7 +56,7 @@ class Diagnostic:
         gutter = " " * len(str(self.span.line))
         pad = "".join("\t" if c == "\t" else " " for c in self.source_line[: self.span.column - 1])
         lines = [
-            f"error[{self.code}]: {self.message}",
+            f"{self.severity}[{self.code}]: {self.message}",
             f"{gutter}--> {self.span}",
             f"{gutter} |",
             f"{self.span.line} | {self.source_line}",
@@ -61,7 +69,10 @@ class Diagnostic:
 
 
 class ProgramErrors(GpuEngineError):
-    """The program is wrong; nothing was evaluated. Holds every `Diagnostic` found, in source order."""
+    """The program is wrong; nothing was evaluated. Holds every `Diagnostic` found, in source order.
+
+    Or there are warnings, and who runs it takes them for errors.
+    """
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -69,12 +80,19 @@ class ProgramErrors(GpuEngineError):
 
     def render(self) -> str:
         count = len(self.diagnostics)
-        summary = f"{count} error{'s' if count != 1 else ''}; nothing was evaluated"
+        plural = "s" if count != 1 else ""
+        summary = f"{count} error{plural}; nothing was evaluated"
+        if all(found.severity == "warning" for found in self.diagnostics):
+            summary = f"{count} warning{plural} taken for errors; nothing was evaluated"
         return "\n\n".join([*(d.render() for d in self.diagnostics), summary])
 
 
 class DataError(GpuEngineError):
     """Bad data: names the file (or object), the row, the column and the value."""
+
+
+class DataWarning(UserWarning):
+    """Data was taken in a way that may not be the one that was meant."""
 
 
 class SchemeError(GpuEngineError):
@@ -89,8 +107,16 @@ class EvaluationError(GpuEngineError):
     """Evaluation can't go on (overflow of the term dictionary, division by zero, ...)."""
 
 
+class FunctorError(EvaluationError):
+    """A functor has no value for its arguments: names its place, and the values."""
+
+
 class MemoryBudgetError(EvaluationError):
     """The result would not fit the memory budget; names the rule, its sizes and what to do."""
+
+
+class Busy(GpuEngineError):
+    """Another thread is using the engine, and took longer than one was willing to wait; nothing changed."""
 
 
 class StoreError(GpuEngineError):
@@ -106,6 +132,13 @@ class SparkError(GpuEngineError):
 
 
 class Interrupted(GpuEngineError):
-    """Stopped by the user; the state before the operation is intact."""
+    """Stopped by the user; the state before the operation is intact. `where` says what was being done."""
 
     exit_code = 130
+    where = ""
+
+
+class TimedOut(Interrupted):
+    """Out of the time that was given; the state before the operation is intact."""
+
+    exit_code = 124

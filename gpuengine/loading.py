@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,12 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gpuengine.language.program import Constant, Relation, Rule
-from gpuengine.maintenance.stated import Facts
+from gpuengine.errors import DataError, GpuEngineError
+from gpuengine.language.program import Constant, Program, Relation, Rule
 from gpuengine.terms.dictionary import Dictionary
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Facts = tuple[list[np.ndarray], int]
+"""Columns of ids and how many rows they have."""
 
 
 @dataclass(slots=True)
@@ -24,6 +28,14 @@ class Skipped:
 
     rows: int = 0
     first_errors: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedFacts:
+    """Facts as columns of ids of the engine's own dictionary, as `Engine.load` and `Update` take them."""
+
+    columns: list[np.ndarray]
+    rows: int
 
 
 def as_source(program: str | os.PathLike[str]) -> str | Path:
@@ -42,28 +54,71 @@ def _is_file(name: str) -> bool:
         return False
 
 
+def as_names(names: str | Iterable[str]) -> Iterable[str]:
+    """Names of relations as users give them: one, or several."""
+    if not isinstance(names, Iterable):
+        raise GpuEngineError(f"wanted: {names!r} is no name of a relation, nor several of them")
+    return (names,) if isinstance(names, str) else names
+
+
+def declared_in(program: Program, name: str) -> Relation:
+    """A relation of a program, by the name that a user gives."""
+    if not isinstance(name, str):
+        raise GpuEngineError(f"the name of a relation is a str, not {type(name).__name__}")
+    if name not in program.relations:
+        near = difflib.get_close_matches(name, program.relations, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise GpuEngineError(f"no relation {name!r} in the program{hint}")
+    return program.relations[name]
+
+
+def check_arguments(data: Any, on_error: str, params: Mapping[str, Any] | None) -> None:
+    """Raise `DataError` for what can't be said of data: `params` are those of files."""
+    if on_error not in ("fail", "skip"):
+        raise DataError(f"on_error={on_error!r} is not known\n  hint: on_error='fail' or on_error='skip'")
+    if params is None:
+        return
+    if not isinstance(params, Mapping):
+        raise DataError(
+            f"params is a mapping of parameters of .input to their values, not {type(params).__name__}"
+        )
+    if params and not isinstance(data, str | os.PathLike):
+        raise DataError(
+            f"params ({', '.join(map(str, params))}) say how a file is read, "
+            f"and {type(data).__name__} is none\n  hint: leave them out, and change the data itself"
+        )
+    for key, value in params.items():
+        if not isinstance(key, str) or not isinstance(value, str | bool):
+            raise DataError(f"params: {key!r}: {value!r} is not a str, as in params={{'delimiter': ','}}")
+
+
+def _as_text(params: Mapping[str, Any] | None) -> dict[str, str]:
+    """Parameters as a program writes them."""
+    return {k: str(v).lower() if isinstance(v, bool) else v for k, v in (params or {}).items()}
+
+
 def read_rows(
     data: Any,
     relation: Relation,
     dictionary: Dictionary,
     on_error: Literal["fail", "skip"],
-    params: Mapping[str, str],
+    params: Mapping[str, Any] | None,
     threads: int,
 ) -> tuple[pa.Table, Skipped]:
     """The rows of a path or of anything tabular, of the types that the relation declares."""
     from gpuengine.io import from_tabular, read_facts
 
+    check_arguments(data, on_error, params)
     if not isinstance(data, str | os.PathLike):
-        check = dictionary.bad_values
-        return from_tabular(data, relation.attributes, relation=relation.name, check=check), Skipped()
+        return from_tabular(data, relation.attributes, relation=relation.name, terms=dictionary), Skipped()
     facts = read_facts(
         Path(data),
         relation.attributes,
-        params,
+        _as_text(params),
         relation=relation.name,
         on_error=on_error,
         threads=threads,
-        check=dictionary.bad_values,
+        terms=dictionary,
     )
     return facts.table, Skipped(facts.skipped, list(facts.first_errors))
 

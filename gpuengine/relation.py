@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuengine.errors import GpuEngineError
-from gpuengine.evaluation.budget import Budget
-from gpuengine.evaluation.failures import device_failures
+from gpuengine.evaluation.materialisation import Materialisation
+from gpuengine.evaluation.placement.budget import Budget
+from gpuengine.evaluation.placement.failures import device_failures
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Attribute
+from gpuengine.limits import Limits
+from gpuengine.limits import check as check_memory
+from gpuengine.membership import find_fact
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
-from gpuengine.schemes.table_reads import is_row_of
 from gpuengine.schemes.union import tables_in
+from gpuengine.states import States
 from gpuengine.terms.dictionary import Dictionary
 
 if TYPE_CHECKING:
@@ -31,16 +36,34 @@ _LISTED_BYTES = 8
 """What a value takes in an Arrow column, about."""
 
 
-class RelationView:
-    """A read-only view of facts. It stays valid, and unchanged, when the engine materialises again.
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Of which state of an engine a view shows a relation: as long as it stands, its indexes can be used.
 
-    Once an update has changed the relation, reading an earlier view of it raises `GpuEngineError`: take the
-    relation anew, or keep what `to_arrow` gave.
+    A view of one relation does not keep the others of a state that is gone. Answers to a query are no
+    `relation`.
+    """
+
+    states: States
+    state: weakref.ref[Materialisation]
+    relation: str | None
+
+    @contextmanager
+    def standing(self) -> Iterator[Scheme | None]:
+        with self.states.standing(self.state() if self.relation is not None else None) as schemes:
+            yield schemes[self.relation] if schemes is not None and self.relation is not None else None
+
+
+class RelationView:
+    """A read-only view of facts. It goes on showing what it showed, whatever becomes of the engine.
+
+    Any number of threads may read it. `scheme` is what nobody changes; `origin` says where the same facts
+    stand.
 
     Rows are distinct and in no promised order. Numbers come out as int64, unsigned as uint64, floats as
     float64, symbols as strings, records and ADT values as their text. Implements the Arrow PyCapsule
     protocol, so that Arrow, Polars, DuckDB and pandas read it directly, and, for facts that are on a
-    device, DLPack and the Arrow C device interface.
+    device, DLPack and the Arrow C device interface. Copied and pickled by value, as the Arrow table.
     """
 
     def __init__(
@@ -50,14 +73,15 @@ class RelationView:
         scheme: Scheme,
         dictionary: Dictionary,
         budget: Budget | None = None,
+        origin: Origin | None = None,
     ) -> None:
         self.name = name
         self.attributes = tuple(attributes)
         self._scheme = scheme
         self._dictionary = dictionary
         self._budget = budget
+        self._origin = origin
         self._count = len(scheme)
-        self._version = _version(scheme)
 
     @property
     def columns(self) -> list[str]:
@@ -79,34 +103,42 @@ class RelationView:
             else:
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
-    def __contains__(self, fact: Sequence[Any]) -> bool:
-        if len(fact) != len(self.attributes) or not self._count:
+    def __contains__(self, fact: object) -> bool:
+        """Is this row, a sequence of values, among the facts? By value: what can't be a fact is none."""
+        columns = find_fact(fact, self.attributes, self._dictionary) if self._count else None
+        if columns is None:
             return False
-        columns = []
-        for attribute, value in zip(self.attributes, fact, strict=True):
-            ids, found = self._dictionary.find(attribute.type.space, _array(value, attribute))
-            if not found[0]:
-                return False
-            columns.append(ids)
-        with self._reading():
-            if isinstance(self._scheme, Table) and len(self._scheme) > self._count:
-                earlier = [column[: self._count] for column in self._scheme.columns()]
-                return bool(is_row_of(columns, earlier)[0]) if columns else True
-            return bool(self._scheme.contains(columns, 1)[0])
+        with self._standing() as scheme, self._reading(scheme):
+            return bool(scheme.contains(columns, 1)[0])
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def _standing(self) -> Iterator[Scheme]:
+        """What has the facts and, as long as it can be had, indexes."""
+        if self._origin is None:
+            yield self._scheme
+            return
+        with self._origin.standing() as scheme:
+            yield scheme if scheme is not None else self._scheme
+
+    @contextmanager
+    def _reading(self, scheme: Scheme) -> Iterator[None]:
         """For whatever reads facts that may be on a device."""
-        if _version(self._scheme) != self._version:
-            raise GpuEngineError(
-                f"{self.name} has changed since this view of it was made\n"
-                f"  hint: read it anew, as in kb[{self.name!r}]"
-            )
-        tables = tables_in(self._scheme)
-        for table in tables:
-            table.backend.bind_thread()
-        with device_failures(lambda: f"reading {self.name}", lambda: tables):
+        tables = tables_in(scheme)
+        with self._on_device(scheme), device_failures(lambda: f"reading {self.name}", lambda: tables):
+            for table in tables:
+                table.backend.bind_thread()
             yield
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By value, as its Arrow table: a copy is a view of facts of its own, in whatever process it is."""
+        types = self._dictionary.compound_types
+        return _restored, (self.name, self.attributes, self._count, self.to_arrow(), types)
+
+    def _on_device(self, scheme: Scheme | None = None) -> AbstractContextManager[None]:
+        """For whatever uses the device, if the facts are there."""
+        if self._origin is None:
+            return nullcontext()
+        return self._origin.states.on_device([scheme if scheme is not None else self._scheme])
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The facts as Arrow record batches of at most `rows` rows, decoded one at a time."""
@@ -121,27 +153,44 @@ class RelationView:
             return
         schema = arrow_schema(self.attributes)
         for columns in self._columns(rows):
-            arrays = [
-                self._dictionary.to_arrow(attribute.type, column)
-                for attribute, column in zip(self.attributes, columns, strict=True)
-            ]
-            # A cast imports pyarrow.compute, which takes longer than many programs.
-            arrays = [
-                array if array.type == field.type else array.cast(field.type)
-                for array, field in zip(arrays, schema, strict=True)
-            ]
+            with self._limits().applied():
+                arrays = [
+                    self._dictionary.to_arrow(attribute.type, column)
+                    for attribute, column in zip(self.attributes, columns, strict=True)
+                ]
+                # A cast imports pyarrow.compute, which takes longer than many programs.
+                arrays = [
+                    array if array.type == field.type else array.cast(field.type)
+                    for array, field in zip(arrays, schema, strict=True)
+                ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _limits(self) -> Limits:
+        """What making values of the facts may take; what the caller has made of others does not count."""
+        memory = None if self._budget is None else self._budget.limit
+        return Limits(memory, lambda: self._dictionary.nbytes, lambda: f"reading {self.name}")
 
     def _columns(self, rows: int) -> Iterator[list[np.ndarray]]:
         """The facts as columns of ids, at most `rows` at a time."""
         if not isinstance(self._scheme, Table):
-            with self._reading():
-                yield from _put_together(self._scheme.scan(room=rows), rows)
-            return
+            pieces = _put_together(self._scheme.scan(room=rows), rows)
+            while True:
+                with self._reading(self._scheme):
+                    piece = next(pieces, None)
+                if piece is None:
+                    return
+                yield piece
+        with self._reading(self._scheme):
+            columns = self._scheme.columns()
         for start in range(0, self._count, rows):
-            with self._reading():
-                columns = self._scheme.columns()  # for each batch: the table may have moved since the last
             yield [column[start : min(start + rows, self._count)] for column in columns]
+
+    def id_columns(self) -> list[np.ndarray]:
+        """All facts as columns of ids of the engine's dictionary."""
+        self._check_listing()
+        if not self._count:
+            return [np.zeros(0, np.uint32) for _ in self.attributes]
+        return _joined(list(self._columns(max(self._count, 1))))
 
     def to_arrow(self) -> pa.Table:
         """All facts as an Arrow table.
@@ -153,7 +202,11 @@ class RelationView:
         from gpuengine.io import arrow_schema
 
         self._check_listing()
-        batches = list(self.batches())
+        with self._limits().applied():
+            batches = []
+            for batch in self.batches():
+                check_memory(f"{self.name} as Arrow columns")
+                batches.append(batch)
         if not self.attributes:
             return pa.Table.from_batches(batches) if batches else pa.table({})
         return pa.Table.from_batches(batches, schema=arrow_schema(self.attributes))
@@ -196,13 +249,15 @@ class RelationView:
         """
         from gpuengine.exchange.outgoing import to_cupy
 
-        return to_cupy(self._outgoing())
+        with self._on_device():
+            return to_cupy(self._outgoing())
 
     def to_cudf(self) -> Any:
         """All facts as a cuDF DataFrame; numbers on the device get there without passing the host."""
         from gpuengine.exchange.outgoing import to_cudf
 
-        return to_cudf(self._outgoing())
+        with self._on_device():
+            return to_cudf(self._outgoing())
 
     def to_spark(self, spark: Any) -> Any:
         """All facts as a DataFrame of a Spark session, in few partitions.
@@ -230,33 +285,34 @@ class RelationView:
         unknown = [name for name, value in options.items() if value is not None]
         if unknown:
             raise NotImplementedError(f"option {unknown[0]} of __arrow_c_device_array__")
-        facts = self._outgoing()
-        if facts.device is None or not self.attributes or not facts.is_numeric:
-            return self._batch().__arrow_c_device_array__(requested_schema)
-        arrays = list(facts.numbers().values())
-        addresses = [facts.device.address(array) for array in arrays]
-        return export_columns(arrow_schema(self.attributes), arrays, addresses, facts.location())
+        with self._on_device():
+            facts = self._outgoing()
+            if facts.device is None or not self.attributes or not facts.is_numeric:
+                return self._batch().__arrow_c_device_array__(requested_schema)
+            arrays = list(facts.numbers().values())
+            addresses = [facts.device.address(array) for array in arrays]
+            return export_columns(arrow_schema(self.attributes), arrays, addresses, facts.location())
 
     def __dlpack__(self, **options: Any) -> Any:
         """The facts as an array (facts, columns), or a vector of the only column; of one type of number."""
         from gpuengine.exchange.outgoing import require_one_type
 
-        facts = self._outgoing()
-        require_one_type(facts)
-        return facts.matrix().__dlpack__(**options)
+        with self._on_device():
+            facts = self._outgoing()
+            require_one_type(facts)
+            return facts.matrix().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         from gpuengine.exchange.outgoing import require_one_type
 
-        facts = self._outgoing()
-        require_one_type(facts)
-        return facts.location()
+        with self._on_device():
+            facts = self._outgoing()
+            require_one_type(facts)
+            return facts.location()
 
     def _outgoing(self) -> OutgoingFacts:
         from gpuengine.exchange.outgoing import OutgoingFacts
 
-        with self._reading():
-            pass
         table = self._scheme if isinstance(self._scheme, Table) else self._as_table()
         return OutgoingFacts(self.name, self.attributes, table, self._count, self._dictionary)
 
@@ -281,9 +337,15 @@ class RelationView:
         )
 
 
-def _version(scheme: Scheme) -> tuple[int, ...]:
-    """What changes when the facts of a view do; facts that a table gains come behind those of the view."""
-    return scheme.version[1:] if isinstance(scheme, Table) else scheme.version
+def _restored(
+    name: str, attributes: Sequence[Attribute], count: int, facts: pa.Table, types: tuple[Any, Any]
+) -> RelationView:
+    """A view of facts that came as an Arrow table."""
+    dictionary = Dictionary.of_types(*types)
+    spaces = [attribute.type.space for attribute in attributes]
+    table = Table(name, len(spaces), CPU)
+    table.restore([dictionary.encode(space, facts.column(j)) for j, space in enumerate(spaces)], count)
+    return RelationView(name, attributes, table, dictionary)
 
 
 def _put_together(pieces: Iterator[list[np.ndarray]], rows: int) -> Iterator[list[np.ndarray]]:
@@ -308,12 +370,3 @@ def _joined(pieces: list[list[np.ndarray]]) -> list[np.ndarray]:
     if len(pieces) == 1:
         return pieces[0]
     return [np.concatenate(columns) for columns in zip(*pieces, strict=True)]
-
-
-def _array(value: Any, attribute: Attribute) -> Any:
-    """One value as an Arrow array of the attribute's type; a value that can't be one is nobody's member."""
-    import pyarrow as pa
-
-    from gpuengine.io import arrow_type
-
-    return pa.array([value], arrow_type(attribute.type))

@@ -1,8 +1,8 @@
 """What every backend offers: rows, sets, indexes, and pipelines over them.
 
 A `Backend` makes the objects whose protocols are here, and no object of one backend meets one of another.
-`kernels.cpu` is the fast one on the host, `kernels.cuda` runs on a GPU, and `kernels.reference` is the
-slow, obvious one that the tests hold the others against.
+`kernels.cpu` is the fast one on the host, `kernels.cuda` runs on a GPU; the tests hold both against a slow,
+obvious one of their own.
 
 Registers hold ids. A *binding* says what happens to a value that an operation meets: `IGNORE`,
 `write(register)`, or `check(register)`: go on only if the register holds the same id.
@@ -13,9 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
+
+from gpuengine.kernels.addresses import address_of
 
 IGNORE = -1
 MAX_KEYS = 2
@@ -66,9 +69,52 @@ class Representation(IntEnum):
 
 
 class Status(IntEnum):
+    """How a run ended. The last two come of pipelines that compute: see `Compute` and `Within`."""
+
     DONE = 0
     FULL = 1
     STOPPED = 2
+    WORDS_FULL = 3
+    OUTSIDE = 4
+
+
+class Operator(IntEnum):
+    """What a step of `Compute` does; the numbers are those of `cpu.code`.
+
+    From ADD on an operator takes two operands. The truth of a comparison or logical operator is 0 or 1.
+    """
+
+    LOAD = 0
+    CONSTANT = 1
+    NEGATE = 2
+    COMPLEMENT = 3
+    NOT = 4
+    ADD = 5
+    SUBTRACT = 6
+    MULTIPLY = 7
+    DIVIDE = 8
+    DIVIDE_UNSIGNED = 9
+    REMAINDER = 10
+    REMAINDER_UNSIGNED = 11
+    BIT_AND = 12
+    BIT_OR = 13
+    BIT_XOR = 14
+    SHIFT_LEFT = 15
+    SHIFT_RIGHT = 16
+    SHIFT_RIGHT_UNSIGNED = 17
+    AND = 18
+    OR = 19
+    XOR = 20
+    MINIMUM = 21
+    MINIMUM_UNSIGNED = 22
+    MAXIMUM = 23
+    MAXIMUM_UNSIGNED = 24
+    IS_EQUAL = 25
+    IS_NOT_EQUAL = 26
+    IS_LESS = 27
+    IS_LESS_UNSIGNED = 28
+    IS_LESS_EQUAL = 29
+    IS_LESS_EQUAL_UNSIGNED = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +179,7 @@ class ValueTable:
     def point_to(self, array: np.ndarray) -> None:
         """Use another array from now on."""
         self.array = array
-        self.cell[0] = array.ctypes.data
+        self.cell[0] = address_of(array)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +191,64 @@ class Compare:
     left: int
     right: int
     values: ValueTable | None = None
+
+
+class Words(Protocol):
+    """The dictionary's table of the 64-bit words of one space.
+
+    `header` is what compiled code reads and adds words by; who runs such code holds `lock`.
+    """
+
+    header: np.ndarray
+
+    @property
+    def lock(self) -> Lock: ...
+    def make_room(self) -> None:
+        """Room for more words; the lock is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalculationStep:
+    """A step on a stack of 64-bit words: LOAD the value of register `argument`, whose space is `words`; a
+    CONSTANT, as int64; or an operator on what is on top.
+    """
+
+    operator: Operator
+    argument: int = 0
+    words: Words | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """Calculate a value of integers, and write its id in the space `words` to register `target`, or, without
+    a target, go on if it is not 0. On the host only, in the compiled loop over small rounds.
+
+    A run ends with WORDS_FULL if the value is new and there is no room for it: resume when there is.
+    """
+
+    steps: tuple[CalculationStep, ...]
+    target: int | None = None
+    words: Words | None = None
+
+    @property
+    def depth(self) -> int:
+        """How many words are on the stack at most."""
+        height = deepest = 0
+        for step in self.steps:
+            if step.operator <= Operator.CONSTANT:
+                height += 1
+            elif step.operator >= Operator.ADD:
+                height -= 1
+            deepest = max(deepest, height)
+        return deepest
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Go on if each register lies within its bounds; if not, the run ends with OUTSIDE. With `Compute`."""
+
+    registers: tuple[int, ...]
+    bounds: Bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +274,7 @@ class Collect:
     registers: tuple[int, ...]
 
 
-Operation = Probe | Scan | Contains | Exists | Compare
+Operation = Probe | Scan | Contains | Exists | Compare | Compute | Within
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,14 +314,23 @@ class Rows(Protocol):
     def trim(self) -> None:
         """Give back what is not used."""
 
+    def frozen(self, count: int) -> Rows:
+        """The first `count` rows in the same memory: they stay what they are while rows are only appended.
+
+        Nothing may be appended to what is returned.
+        """
+
     def column(self, j: int) -> np.ndarray:
-        """Column `j` of all rows in host memory, whatever the backend; valid until the rows grow."""
+        """Column `j` of all rows in host memory, whatever the backend.
+
+        The array owns what it shows: it keeps its content while rows are only appended, and may outlive them.
+        """
 
     def columns(self) -> list[np.ndarray]:
         """Every `column`."""
 
     def device_columns(self) -> list[Array]:
-        """Every column in the backend's own memory; valid until the rows grow."""
+        """Every column in the backend's own memory; owned like that of `column`."""
 
     def append(self, columns: Sequence[Array], count: int) -> None:
         """Append `count` rows beyond the delta, from columns in host memory or in the backend's."""

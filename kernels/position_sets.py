@@ -28,7 +28,8 @@ class SegmentPool:
 
     Interval k is ``[starts[k], ends[k])``. Block k is number ``blocks[k]``, its words of 64 bits (the lowest
     bit is the lowest position) from ``words[BLOCK_WORDS * k]`` on. Only the first `intervals` and
-    `block_count` of them are in use; what sets refer to never changes. It grows to `limit` bytes at most.
+    `block_count` of them are in use; what sets refer to never changes. It grows to `limit` bytes at most: in
+    place, unless others have the arrays (`is_shared`).
     """
 
     starts: Array
@@ -38,6 +39,7 @@ class SegmentPool:
     intervals: int = 0
     block_count: int = 0
     limit: int = 1 << 62
+    is_shared: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -71,6 +73,13 @@ class PositionSets:
     def copy(self, owners: int) -> PositionSets:
         """The same sets in the same pool, with room for `owners` of them; those added are empty."""
         return PositionSets(self.pool, *(_extended(array, owners) for array in self.arrays))
+
+    def kept(self) -> PositionSets:
+        """The same sets, to be read by whoever likes while the pool grows."""
+        pool = self.pool
+        pool.is_shared = True
+        same = SegmentPool(pool.starts, pool.ends, pool.blocks, pool.words, pool.intervals, pool.block_count)
+        return PositionSets(same, *self.arrays)
 
     @property
     def arrays(self) -> tuple[Array, Array, Array, Array, Array]:

@@ -1,7 +1,7 @@
 """Array primitives that storage schemes and joins stand on: sorted sets, bitmaps, intervals, graphs, runs.
 
-`reference_primitives.ReferencePrimitives` says what each means, `cpu.primitives.CpuPrimitives` is the fast
-form on the host, `cuda.primitives.CudaPrimitives` the one on a device. What holds for all operations:
+`cpu.primitives.CpuPrimitives` is the fast form on the host, `cuda.primitives.CudaPrimitives` the one on a
+device. What holds for all operations:
 
 - Arrays are one-dimensional and contiguous, and belong to the backend: NumPy's, or the device's (`upload` and
   `download` convert), as do those that position sets consist of. Ids are uint32 below 2**32 - 1, keys uint64,

@@ -7,38 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from gpuengine.schemes.contract import BATCH, Columns, Domain, Scheme
-from gpuengine.schemes.pairs import BACKWARD, FORWARD, Gone, PairScheme, Reading
+from gpuengine.schemes.contract import BATCH, Columns, Domain, ReadOnly, Scheme
 from gpuengine.schemes.table import Table
-
-
-class ReadOnly(Scheme):
-    """What can't be written to."""
-
-    def insert(self, columns: Columns, count: int) -> int:
-        raise AssertionError(f"{self.name} is only read")
-
-    def advance(self) -> int:
-        raise AssertionError(f"{self.name} is only read")
-
-    def renew(self) -> int:
-        raise AssertionError(f"{self.name} is only read")
-
-    def settle(self) -> None:
-        """There is nothing to settle."""
-
-    def delete(self, columns: Columns, count: int) -> int:
-        raise AssertionError(f"{self.name} is only read")
-
-    def remove(self) -> None:
-        raise AssertionError(f"{self.name} is only read")
-
-    def rederivable(self, columns: Columns, count: int) -> np.ndarray:
-        """None: nothing is DELETED."""
-        return np.zeros(count, np.bool_)
-
-    def forget(self) -> None:
-        """There is nothing to forget."""
 
 
 class Changed(ReadOnly):
@@ -123,46 +93,3 @@ class Changed(ReadOnly):
                 batch = [column[kept] for column in batch]
             if len(batch[0]):
                 yield batch
-
-
-class PairSnapshot(ReadOnly, PairScheme):
-    """A closure or an equivalence as it was when this was made: sets of partners never change in place.
-
-    What was not asked for by then, partners by the second column, is found by comparing with all facts.
-    """
-
-    kind = "snapshot"
-
-    def __init__(self, scheme: PairScheme, *, both_ways: bool) -> None:
-        super().__init__(scheme.name)
-        self._nodes = scheme.nodes
-        self.bounds = list(scheme.bounds)
-        self._readings = {FORWARD: scheme.reading(FORWARD)}
-        if both_ways:
-            self._readings[BACKWARD] = scheme.reading(BACKWARD)
-        self._changes = scheme.version[0]
-        self._facts = len(scheme)
-
-    @property
-    def host_nbytes(self) -> int:
-        return 0
-
-    def count(self, domain: Domain) -> int:
-        return self._facts if domain in (Domain.ALL, Domain.OLD) else 0
-
-    def distinct(self, column: int) -> float:
-        reached = self._readings[FORWARD].reached
-        return float(max(len(reached.owners), 1))
-
-    def _reading(self, column: int, domain: Domain) -> Reading:
-        return self._readings[column]
-
-    def news(self) -> Gone:
-        raise AssertionError(f"{self.name} is only read")
-
-    @property
-    def edges(self) -> list[np.ndarray]:
-        raise AssertionError(f"{self.name} is only read")
-
-    def _reset(self) -> None:
-        raise AssertionError(f"{self.name} is only read")

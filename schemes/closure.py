@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from gpuengine.kernels.cpu.position_sets import NEVER
 from gpuengine.kernels.primitives import NONE
 from gpuengine.schemes.contract import Columns, Domain
 from gpuengine.schemes.nodes import Nodes
-from gpuengine.schemes.pairs import BACKWARD, FORWARD, Gone, PairScheme, Reading
+from gpuengine.schemes.pairs import BACKWARD, FORWARD, Gone, Kept, PairScheme, Reached, Reading
 from gpuengine.schemes.reachability import NO_LIMIT, Reachability
 from gpuengine.schemes.table import Table
 
@@ -49,8 +51,7 @@ class Closure(PairScheme):
     def host_nbytes(self) -> int:
         total = self._nodes.nbytes + sum(way.nbytes for way in self._ways if way is not None)
         total += sum(known[1].nbytes for known in self._ids if known is not None)
-        total += sum(a.nbytes + b.nbytes for a, b in self._scheduled)
-        return total + sum(gone.positions.nbytes + gone.ids_at.nbytes for gone in self._deleted)
+        return total + sum(a.nbytes + b.nbytes for a, b in self._scheduled)
 
     @property
     def edges(self) -> list[np.ndarray]:
@@ -59,12 +60,11 @@ class Closure(PairScheme):
 
     @property
     def mutual_pairs(self) -> int:
-        """How many facts R(x, y) there are with R(y, x) a fact too."""
         now, before = self._forward.mutual_pairs
         return before if self._deleting else now
 
     def are_mutual(self, columns: Columns) -> np.ndarray:
-        """Which of some facts R(x, y) are facts the other way round as well: x and y reach each other."""
+        """x and y reach each other: they are in one component."""
         sources, targets = (self._nodes.find(column) for column in columns)
         owners = self._reading(FORWARD, Domain.ALL).reached.owners
         return owners[sources] == owners[targets]
@@ -76,8 +76,6 @@ class Closure(PairScheme):
         return forward
 
     def count(self, domain: Domain) -> int:
-        if domain is Domain.DELETED:
-            return sum(gone.reading.reached.pairs for gone in self._deleted)
         now, before = self._forward.pairs
         if domain is Domain.NEW:
             return abs(now - before)
@@ -131,7 +129,6 @@ class Closure(PairScheme):
         return self.count(Domain.NEW)
 
     def renew(self) -> int:
-        self.forget()
         if self._forward.nodes:
             sources, targets = self.edges
             self._reset()
@@ -170,14 +167,38 @@ class Closure(PairScheme):
 
     def remove(self) -> None:
         self._changes += 1
-        if self._deleting:
-            self._deleted.append(self.news())
         self._deleting = False
         self.settle()
 
     def news(self) -> Gone:
         way = self._forward
         return Gone(way.change, way.positions, self._ids_at(FORWARD, way.node_at))
+
+    def kept(self) -> Kept:
+        forward = self._kept_way(FORWARD)
+        assert forward is not None
+        version = self._forward.version(before=self._is_before(Domain.ALL))
+        return Kept(
+            forward,
+            self._kept_way(BACKWARD),
+            lambda: version.mutual_pairs,
+            lambda sources, targets: version.component[sources] == version.component[targets],
+        )
+
+    def _kept_way(self, column: int) -> Callable[[], Reading] | None:
+        """What makes a reading of all facts as they are now, at any time later."""
+        way, nodes = self._ways[column], self._nodes
+        if way is None:
+            return None
+        version = way.version(before=self._is_before(Domain.ALL))
+        reached = Reached(version.component, version.sets.kept())
+        positions, node_at, known = way.positions[: version.nodes], version.node_at, self._ids[column]
+
+        def read() -> Reading:
+            is_known = known is not None and known[0] is node_at
+            return Reading(reached, positions, known[1] if known and is_known else _ids(node_at, nodes))
+
+        return read
 
     def _empty_way(self) -> Reachability:
         return Reachability(stop=self.stop, threads=self.threads, limit=self.limit)
@@ -186,7 +207,9 @@ class Closure(PairScheme):
         """What is reached from the nodes of a column; backward it is made when first asked for."""
         way = self._ways[column]
         if way is None:
-            way = self._ways[column] = self._reversed()
+            with self._making:  # several readers may be the first to ask
+                way = self._ways[column] or self._reversed()
+                self._ways[column] = way
         return way
 
     def _reversed(self) -> Reachability:
@@ -224,11 +247,16 @@ class Closure(PairScheme):
         """The id at each position, NONE where there is no node; the last one asked for is remembered."""
         known = self._ids[column]
         if known is None or known[0] is not node_at:
-            ids = np.full(len(node_at), NONE, np.uint32)
-            taken = node_at != NONE
-            ids[taken] = self._nodes.ids[node_at[taken]]
-            known = self._ids[column] = (node_at, ids)
+            known = self._ids[column] = (node_at, _ids(node_at, self._nodes))
         return known[1]
+
+
+def _ids(node_at: np.ndarray, nodes: Nodes) -> np.ndarray:
+    """The id of the node at each position, NONE where there is none."""
+    ids = np.full(len(node_at), NONE, np.uint32)
+    taken = node_at != NONE
+    ids[taken] = nodes.ids[node_at[taken]]
+    return ids
 
 
 def _packed(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:

@@ -1,7 +1,8 @@
 """What every storage scheme offers: the facts of one predicate, and the rules that its structure implies.
 
-The functions are the thesis's (section 5.3.2), on columns of ids instead of single facts. Where it writes I,
-Δ and D, read `Domain.OLD`, `Domain.NEW` and `Domain.DELETED`; R_d are the rules that the scheme implies.
+The functions are the thesis's (section 5.3.2), on columns of ids instead of single facts. Where it writes I
+and Δ, read `Domain.OLD` and `Domain.NEW`; R_d are the rules that the scheme implies. Its D, what was removed,
+is not kept: whoever wants it reads NEW before `remove`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 
 import numpy as np
+
+from gpuengine.kernels.identity import NotCopied
 
 Bounds = list[tuple[int, int]]
 """For each column the least id and one past the greatest; (0, 0) where there is none."""
@@ -25,22 +28,21 @@ class Domain(IntEnum):
 
     NEW is what the last change concerns and OLD what it leaves alone: they have nothing in common, and ALL is
     both together. After `advance`, NEW is what was added; after `delete`, what goes, until `remove` takes it
-    out and puts it into DELETED. So a rule that finds what follows from NEW facts serves both ways.
+    out. So a rule that finds what follows from NEW facts serves both ways.
     """
 
     ALL = 0
     OLD = 1
     NEW = 2
-    DELETED = 3
 
 
-class Scheme(ABC):
+class Scheme(NotCopied, ABC):
     """The facts of one predicate, closed under the rules that the scheme implies.
 
     Life of a fact: scheduled by `insert`; with all that follows from it by the scheme's own rules NEW after
     `advance`; OLD after the next `advance`, or after `settle`. On the way out: `delete` makes NEW what no
-    longer follows, `remove` moves it to DELETED, `forget` ends that. An insertion is settled before a
-    deletion begins, and a deletion removed before an insertion does.
+    longer follows, `remove` takes it out. An insertion is settled before a deletion begins, and a deletion
+    removed before an insertion does.
 
     Definition 4 of the thesis, which every scheme's tests check: `advance` derives at least what one
     application of the scheme's rules does and at most their fixpoint, and leaves OLD as it was; `delete`
@@ -135,15 +137,11 @@ class Scheme(ABC):
 
     @abstractmethod
     def renew(self) -> int:
-        """All that is there or scheduled becomes NEW, nothing is DELETED: a fixpoint begins. How much."""
+        """All that is there or scheduled becomes NEW: a fixpoint begins. How much."""
 
     @abstractmethod
     def settle(self) -> None:
         """All that is there or scheduled becomes OLD."""
-
-    def deletable(self, columns: Columns, count: int) -> np.ndarray:
-        """Which of the rows are facts and not going already: a mask."""
-        return self.contains(columns, count, Domain.OLD)
 
     @abstractmethod
     def delete(self, columns: Columns, count: int) -> int:
@@ -151,19 +149,59 @@ class Scheme(ABC):
 
     @abstractmethod
     def remove(self) -> None:
-        """What is NEW is gone: ALL loses it, DELETED has it."""
-
-    @abstractmethod
-    def rederivable(self, columns: Columns, count: int) -> np.ndarray:
-        """Which of the rows are DELETED and yet follow, by the scheme's own rules, from what is left."""
-
-    @abstractmethod
-    def forget(self) -> None:
-        """DELETED becomes empty."""
+        """What is NEW is gone: ALL loses it."""
 
     def widen(self, bounds: Sequence[tuple[int, int]]) -> None:
         """Admit ids within `bounds`."""
         self.bounds = [cover(old, new) for old, new in zip(self.bounds, bounds, strict=True)]
+
+    @abstractmethod
+    def snapshot(self) -> Scheme:
+        """The facts as they are now, all of them OLD, for whoever reads them while they change.
+
+        Between `begin_change` and `end_change` any thread may ask, and gets the facts as they were when the
+        change began; at other times nothing may be changing. Memory is shared as long as it can be: whoever
+        then changes it in place has a copy made before, once. Any number of threads may read a snapshot.
+        """
+
+    @abstractmethod
+    def begin_change(self) -> None:
+        """From now on facts may come and go; remember what there is."""
+
+    @abstractmethod
+    def end_change(self) -> None:
+        """What there is now is what `snapshot` is of."""
+
+
+class ReadOnly(Scheme):
+    """What can't be written to."""
+
+    def insert(self, columns: Columns, count: int) -> int:
+        raise AssertionError(f"{self.name} is only read")
+
+    def advance(self) -> int:
+        raise AssertionError(f"{self.name} is only read")
+
+    def renew(self) -> int:
+        raise AssertionError(f"{self.name} is only read")
+
+    def settle(self) -> None:
+        """There is nothing to settle."""
+
+    def delete(self, columns: Columns, count: int) -> int:
+        raise AssertionError(f"{self.name} is only read")
+
+    def remove(self) -> None:
+        raise AssertionError(f"{self.name} is only read")
+
+    def snapshot(self) -> Scheme:
+        return self
+
+    def begin_change(self) -> None:
+        """Nothing changes."""
+
+    def end_change(self) -> None:
+        """Nothing has changed."""
 
 
 def in_pieces(columns: Columns, room: int) -> Iterator[list[np.ndarray]]:

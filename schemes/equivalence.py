@@ -13,7 +13,7 @@ from gpuengine.kernels.position_sets import PositionSets, SegmentPool
 from gpuengine.kernels.primitives import NONE
 from gpuengine.schemes.contract import Columns, Domain, cover
 from gpuengine.schemes.nodes import Nodes
-from gpuengine.schemes.pairs import FORWARD, Gone, PairScheme, Reached, Reading
+from gpuengine.schemes.pairs import FORWARD, Gone, Kept, PairScheme, Reached, Reading
 
 _COMPONENTS = CpuPrimitives().components
 
@@ -61,13 +61,12 @@ class Equivalence(PairScheme):
         total = self._nodes.nbytes + sum(edge.nbytes for edge in self._edges) + self._labels.nbytes
         if self._labels_before is not self._labels:
             total += self._labels_before.nbytes
-        if self._classes is not None:
-            classes = self._classes
+        classes = self._classes
+        if classes is not None:
             views = (classes.coarse, classes.fine, classes.difference)
             total += sum(view.owners.nbytes + view.sets.nbytes + view.sets.pool.nbytes for view in views)
             total += 2 * classes.positions.nbytes
-        total += sum(a.nbytes + b.nbytes for a, b in self._scheduled)
-        return total + sum(gone.positions.nbytes + gone.ids_at.nbytes for gone in self._deleted)
+        return total + sum(a.nbytes + b.nbytes for a, b in self._scheduled)
 
     @property
     def edges(self) -> list[np.ndarray]:
@@ -81,8 +80,6 @@ class Equivalence(PairScheme):
         self.bounds = [both, both]
 
     def count(self, domain: Domain) -> int:
-        if domain is Domain.DELETED:
-            return sum(gone.reading.reached.pairs for gone in self._deleted)
         now, before = _count_pairs(self._labels), _count_pairs(self._labels_before)
         if domain is Domain.NEW:
             return abs(now - before)
@@ -113,7 +110,6 @@ class Equivalence(PairScheme):
         return self.count(Domain.NEW)
 
     def renew(self) -> int:
-        self.forget()
         self.settle()
         self._labels_before, self._classes = np.empty(0, np.uint32), None
         return self.count(Domain.NEW)
@@ -142,8 +138,6 @@ class Equivalence(PairScheme):
 
     def remove(self) -> None:
         self._changes += 1
-        if self._deleting:
-            self._deleted.append(self.news())
         self._deleting = False
         self.settle()
 
@@ -151,12 +145,35 @@ class Equivalence(PairScheme):
         new = self._reading(FORWARD, Domain.NEW)
         return Gone(new, new.positions, new.ids_at)
 
+    @property
+    def mutual_pairs(self) -> int:
+        return self.count(Domain.ALL)
+
+    def are_mutual(self, columns: Columns) -> np.ndarray:
+        return np.ones(len(columns[0]), np.bool_)
+
+    def kept(self) -> Kept:
+        labels = self._labels_before if self._deleting else self._labels
+        classes, nodes = self._classes, self._nodes
+
+        def read() -> Reading:
+            known = classes if classes is not None else _classes(labels, labels)
+            return Reading(known.coarse, known.positions, nodes.ids[known.node_at])
+
+        return Kept(
+            read,
+            read,
+            lambda: _count_pairs(labels),
+            lambda sources, targets: np.ones(len(sources), np.bool_),
+        )
+
     def _reading(self, column: int, domain: Domain) -> Reading:
-        if self._classes is None:
+        classes = self._classes
+        if classes is None:
             now, before = self._labels, np.full(len(self._labels), NONE, np.uint32)
             before[: len(self._labels_before)] = self._labels_before
-            self._classes = _classes(before, now) if self._deleting else _classes(now, before)
-        classes = self._classes
+            classes = _classes(before, now) if self._deleting else _classes(now, before)
+            self._classes = classes
         if domain is Domain.NEW:
             reached = classes.difference
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from gpuengine.kernels.cpu.position_reads import look_up
@@ -15,36 +17,24 @@ _SMALL_RANGE = 1 << 16
 class Nodes:
     """The nodes that ids stand for; `ids` has the id of each.
 
-    A look-up is one read where ids lie close together, and logarithmic where they do not.
+    A look-up is one read where ids lie close together, and logarithmic where they do not. Others may look up
+    while nodes are added: they may get nodes that are younger than what they look at.
     """
 
     def __init__(self) -> None:
         self.ids = np.empty(0, np.uint32)
-        self._low = self._high = 0
-        self._by_address: np.ndarray | None = np.empty(0, np.uint32)
-        self._sorted = self._order = self.ids
+        self._look_up: _ByAddress | _Bisection = _ByAddress(0, 0, self.ids)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def nbytes(self) -> int:
-        arrays = [self.ids, self._sorted, self._order]
-        return sum(a.nbytes for a in arrays) + (
-            self._by_address.nbytes if self._by_address is not None else 0
-        )
+        return int(self.ids.nbytes + self._look_up.nbytes)
 
     def find(self, ids: np.ndarray) -> np.ndarray:
         """The node of each id, NONE for those that have none."""
-        ids = np.ascontiguousarray(ids, np.uint32)
-        found = np.empty(len(ids), np.uint32)
-        if self._by_address is not None:
-            look_up(ids, len(ids), self._low, self._high, self._by_address, found)
-            return found
-        at = np.minimum(np.searchsorted(self._sorted, ids), len(self._sorted) - 1)
-        np.copyto(found, self._order[at])
-        found[self._sorted[at] != ids] = NONE
-        return found
+        return self._look_up.find(np.ascontiguousarray(ids, np.uint32))
 
     def add(self, ids: np.ndarray) -> None:
         """Make nodes of the ids that are none yet, in ascending order."""
@@ -57,12 +47,10 @@ class Nodes:
         self.ids = np.concatenate([self.ids, fresh])
         low, high = int(self.ids.min()), int(self.ids.max()) + 1
         if high - low <= max(_SPREAD * len(self.ids), _SMALL_RANGE):
-            self._address(fresh, first, low, high)
+            self._look_up = self._addressed(fresh, first, low, high)
         else:
-            self._by_address = None
-            self._order = np.argsort(self.ids).astype(np.uint32)
-            self._sorted = self.ids[self._order]
-        self._low, self._high = low, high
+            order = np.argsort(self.ids).astype(np.uint32)
+            self._look_up = _Bisection(self.ids[order], order)
 
     def _missing(self, ids: np.ndarray) -> np.ndarray:
         """The ids that have no node, each once, ascending."""
@@ -76,11 +64,48 @@ class Nodes:
         there[unknown - np.uint32(low)] = True
         return (np.flatnonzero(there) + low).astype(np.uint32)
 
-    def _address(self, fresh: np.ndarray, first: int, low: int, high: int) -> None:
-        known = self._by_address
-        if known is None or (low, high) != (self._low, self._high):
-            known = np.full(high - low, NONE, np.uint32)
-            known[self.ids[:first] - np.uint32(low)] = np.arange(first, dtype=np.uint32)
-        known[fresh - np.uint32(low)] = np.arange(first, len(self.ids), dtype=np.uint32)
-        self._by_address = known
-        self._sorted = self._order = np.empty(0, np.uint32)
+    def _addressed(self, fresh: np.ndarray, first: int, low: int, high: int) -> _ByAddress:
+        before = self._look_up
+        if isinstance(before, _ByAddress) and (low, high) == (before.low, before.high):
+            nodes = before.nodes
+        else:
+            nodes = np.full(high - low, NONE, np.uint32)
+            nodes[self.ids[:first] - np.uint32(low)] = np.arange(first, dtype=np.uint32)
+        nodes[fresh - np.uint32(low)] = np.arange(first, len(self.ids), dtype=np.uint32)
+        return _ByAddress(low, high, nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _ByAddress:
+    """The nodes of the ids low, low + 1, ... below high."""
+
+    low: int
+    high: int
+    nodes: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        return self.nodes.nbytes
+
+    def find(self, ids: np.ndarray) -> np.ndarray:
+        found = np.empty(len(ids), np.uint32)
+        look_up(ids, len(ids), self.low, self.high, self.nodes, found)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Bisection:
+    """Ids in ascending order, with the node of each."""
+
+    ids: np.ndarray
+    nodes: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        return self.ids.nbytes + self.nodes.nbytes
+
+    def find(self, ids: np.ndarray) -> np.ndarray:
+        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        found = self.nodes[at]
+        found[self.ids[at] != ids] = NONE
+        return found

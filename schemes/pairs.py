@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +14,7 @@ import numpy as np
 from gpuengine.kernels.cpu.position_sets import contains, expand
 from gpuengine.kernels.position_sets import PositionSets
 from gpuengine.kernels.primitives import NONE
-from gpuengine.schemes.contract import BATCH, Columns, Domain, Scheme
+from gpuengine.schemes.contract import BATCH, Columns, Domain, ReadOnly, Scheme
 from gpuengine.schemes.nodes import Nodes
 from gpuengine.schemes.table_reads import match_rows, rows_missing
 
@@ -90,6 +92,20 @@ class Gone:
             yield [nodes.ids[sources], values]
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """All facts at one time, in what never changes in place; worked out when somebody asks.
+
+    `backward` is None if nobody has asked by the second column before. `are_mutual` says of nodes x and y,
+    where R(x, y) holds, whether R(y, x) does.
+    """
+
+    forward: Callable[[], Reading]
+    backward: Callable[[], Reading] | None
+    mutual_pairs: Callable[[], int]
+    are_mutual: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
 class PairScheme(Scheme):
     """Reads facts R(x, y) from sets of partners; how they come to be is the business of its subclasses.
 
@@ -104,9 +120,11 @@ class PairScheme(Scheme):
         self._nodes = Nodes()
         self._scheduled: list[tuple[np.ndarray, np.ndarray]] = []
         self._deleting = False
-        self._deleted: list[Gone] = []
         self._changes = 0
         self.keeps_all = False
+        self._making = threading.RLock()
+        self._begun: PairSnapshot | None = None
+        self._last_snapshot: weakref.ref[PairSnapshot] | None = None
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -122,48 +140,60 @@ class PairScheme(Scheme):
         return self._reading(column, Domain.ALL)
 
     @abstractmethod
+    def kept(self) -> Kept:
+        """All facts as they are now."""
+
+    @property
+    @abstractmethod
+    def mutual_pairs(self) -> int:
+        """How many facts R(x, y) there are with R(y, x) a fact too."""
+
+    @abstractmethod
+    def are_mutual(self, columns: Columns) -> np.ndarray:
+        """Which of some facts R(x, y) are facts the other way round as well."""
+
+    def snapshot(self) -> PairSnapshot:
+        if self._begun is not None:
+            return self._begun
+        found = self._last_snapshot() if self._last_snapshot is not None else None
+        if found is None or found.version != self.version:
+            found = PairSnapshot(self)
+            self._last_snapshot = weakref.ref(found)
+        return found
+
+    def begin_change(self) -> None:
+        if self._begun is None:
+            self._begun = self.snapshot()
+
+    def end_change(self) -> None:
+        self._begun = self._last_snapshot = None
+
+    @abstractmethod
     def _reading(self, column: int, domain: Domain) -> Reading:
-        """The partners of the nodes in a column; never DELETED."""
+        """The partners of the nodes in a column."""
 
     def contains(self, columns: Columns, count: int, domain: Domain = Domain.ALL) -> np.ndarray:
         sources, targets = self._nodes.find(columns[0]), self._nodes.find(columns[1])
-        if domain is not Domain.DELETED:
-            return self._reading(FORWARD, domain).holds(sources, targets)
-        found = np.zeros(count, np.bool_)
-        for gone in self._deleted:
-            found |= gone.reading.holds(sources, targets)
-        return found
+        return self._reading(FORWARD, domain).holds(sources, targets)
 
     def expand(
         self, bound: Mapping[int, np.ndarray], count: int, domain: Domain = Domain.ALL, room: int = BATCH
     ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
         ((column, ids),) = bound.items()
-        if domain is Domain.DELETED:
-            yield from self._expand_deleted(column, ids, room)
-            return
         for places, values in self._reading(column, domain).partners(self._nodes.find(ids), room):
             yield places, [values]
 
     def scan(self, domain: Domain = Domain.ALL, room: int = BATCH) -> Iterator[list[np.ndarray]]:
-        if domain is Domain.DELETED:
-            readings = [gone.reading for gone in self._deleted]
-        else:
-            readings = [self._reading(FORWARD, domain)]
-        for reading in readings:
-            for nodes, values in reading.all_partners(room):
-                yield [self._nodes.ids[nodes], values]
+        for nodes, values in self._reading(FORWARD, domain).all_partners(room):
+            yield [self._nodes.ids[nodes], values]
 
     def exists(self, bound: Mapping[int, np.ndarray], count: int, domain: Domain = Domain.ALL) -> np.ndarray:
-        if domain is Domain.DELETED:
-            return super().exists(bound, count, domain)
         return self._degrees(bound, domain) > 0
 
     def degrees(self, bound: Mapping[int, np.ndarray], count: int) -> np.ndarray:
         return self._degrees(bound, Domain.ALL)
 
     def values(self, column: int, domain: Domain = Domain.ALL) -> np.ndarray:
-        if domain is Domain.DELETED:
-            return super().values(column, domain)
         reached = self._reading(column, domain).reached
         owned = np.flatnonzero(reached.owners != NONE)
         return self._nodes.ids[owned[reached.sets.sizes[reached.owners[owned]] > 0]]
@@ -193,7 +223,7 @@ class PairScheme(Scheme):
     def rebuild(self, columns: Columns) -> None:
         """Begin anew with nothing but the given edges."""
         self._reset()
-        self._scheduled, self._deleted = [], []
+        self._scheduled = []
         self.insert(columns, len(columns[0]))
         self.settle()
 
@@ -205,13 +235,6 @@ class PairScheme(Scheme):
     @abstractmethod
     def _reset(self) -> None:
         """Forget all facts."""
-
-    def rederivable(self, columns: Columns, count: int) -> np.ndarray:
-        """None: deleting is exact, so that what goes does not follow from what is left."""
-        return self.contains(columns, count, Domain.DELETED) & self.contains(columns, count)
-
-    def forget(self) -> None:
-        self._deleted = []
 
     def _take_scheduled(self) -> tuple[np.ndarray, np.ndarray]:
         """What is scheduled, now as nodes; a pair that was twice comes twice."""
@@ -231,9 +254,88 @@ class PairScheme(Scheme):
         sizes[known] = reached.sets.sizes[owners[known]]
         return sizes
 
-    def _expand_deleted(
-        self, column: int, ids: np.ndarray, room: int
+
+class PairSnapshot(ReadOnly, PairScheme):
+    """A closure or an equivalence as it was when this was made: sets of partners never change in place.
+
+    Making one costs next to nothing; reading it first costs a pass over the nodes. Where partners by the
+    second column were not known by then, all facts are compared to find them.
+    """
+
+    kind = "snapshot"
+
+    def __init__(self, scheme: PairScheme) -> None:
+        super().__init__(scheme.name)
+        self._nodes = scheme.nodes
+        self.bounds = list(scheme.bounds)
+        self._changes = scheme.version[0]
+        self._kept = scheme.kept()
+        self._readings: dict[int, Reading] = {}
+        self._facts: int | None = None
+
+    @property
+    def host_nbytes(self) -> int:
+        return 0
+
+    @property
+    def mutual_pairs(self) -> int:
+        return self._kept.mutual_pairs()
+
+    def are_mutual(self, columns: Columns) -> np.ndarray:
+        return self._kept.are_mutual(*(self._nodes.find(column) for column in columns))
+
+    def kept(self) -> Kept:
+        return self._kept
+
+    def snapshot(self) -> PairSnapshot:
+        return self
+
+    def count(self, domain: Domain) -> int:
+        if domain not in (Domain.ALL, Domain.OLD):
+            return 0
+        if self._facts is None:
+            self._facts = self.reading(FORWARD).reached.pairs
+        return self._facts
+
+    def distinct(self, column: int) -> float:
+        return float(max(len(self.reading(FORWARD).reached.owners), 1))
+
+    def expand(
+        self, bound: Mapping[int, np.ndarray], count: int, domain: Domain = Domain.ALL, room: int = BATCH
     ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-        """By comparing with all of them: what was deleted is seldom asked for by a column."""
-        for batch in self.scan(Domain.DELETED):
-            yield from match_rows(batch, {column: ids}, room)
+        if FORWARD not in bound and self._kept.backward is None:
+            for batch in self.scan(domain):
+                yield from match_rows(batch, bound, room)
+            return
+        yield from super().expand(bound, count, domain, room)
+
+    def values(self, column: int, domain: Domain = Domain.ALL) -> np.ndarray:
+        if column == BACKWARD and self._kept.backward is None:
+            return Scheme.values(self, column, domain)
+        return super().values(column, domain)
+
+    def _degrees(self, bound: Mapping[int, np.ndarray], domain: Domain) -> np.ndarray:
+        if FORWARD not in bound and self._kept.backward is None and domain is not Domain.NEW:
+            return Scheme.degrees(self, bound, len(bound[BACKWARD]))
+        return super()._degrees(bound, domain)
+
+    def _reading(self, column: int, domain: Domain) -> Reading:
+        if domain is Domain.NEW:
+            all_of = self._reading(FORWARD, Domain.ALL)
+            return replace(all_of, reached=replace(all_of.reached, owners=np.empty(0, np.uint32)))
+        found = self._readings.get(column)
+        if found is None:
+            make = self._kept.forward if column == FORWARD else self._kept.backward
+            assert make is not None
+            found = self._readings.setdefault(column, make())
+        return found
+
+    def news(self) -> Gone:
+        raise AssertionError(f"{self.name} is only read")
+
+    @property
+    def edges(self) -> list[np.ndarray]:
+        raise AssertionError(f"{self.name} is only read")
+
+    def _reset(self) -> None:
+        raise AssertionError(f"{self.name} is only read")

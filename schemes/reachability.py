@@ -89,6 +89,10 @@ class Reachability:
     def before(self) -> Reached:
         return Reached(self._before.component, self._before.sets)
 
+    def version(self, *, before: bool) -> Version:
+        """What there is now, or was before the last change; never changed in place."""
+        return self._before if before else self._now
+
     @property
     def pairs(self) -> tuple[int, int]:
         """How many pairs there are now, and how many there were before."""

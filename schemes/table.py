@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from gpuengine.kernels.contract import Array, Backend, KeySet, RowIndex, Rows
 from gpuengine.kernels.cpu.backend import CPU
-from gpuengine.schemes.contract import BATCH, Bounds, Columns, Domain, Scheme, cover, in_pieces
+from gpuengine.kernels.cpu.rows import Rows as HostRows
+from gpuengine.limits import charge
+from gpuengine.schemes.contract import BATCH, Bounds, Columns, Domain, Scheme, cover
 from gpuengine.schemes.table_reads import is_row_of, match_rows, probe, shared_ids
 from gpuengine.schemes.table_removal import RowRemoval, drop_delta, move_to_delta, show_last
+from gpuengine.schemes.table_undo import Undo
 
 _ROOM_SHARE = 8
 _LEAST_ROOM = 1 << 10
 _TELLING = 1000
 LARGEST_BOUND = (1 << 32) - 1
+
+_SLOT_BYTES = 8
+"""What the slot of a key takes in an index, about."""
 
 
 class Table(Scheme):
@@ -31,17 +39,20 @@ class Table(Scheme):
     costs depends on them, not on how many facts there are. Tables lose facts on the host only. One that is
     `maintained` is prepared for many small changes: its indexes have room to grow, and so have its bounds.
 
+    A snapshot is a table in the same memory, with a set and indexes of its own. Facts that come are behind
+    its rows; before others are overwritten, the table goes on in a copy if somebody still has that memory.
+
     `move_to` brings the rows to another backend; the set and the indexes are made anew there. The rows
     that were left behind stay as a copy, for the way back, until facts are added.
     """
 
     kind = "table"
 
-    def __init__(self, name: str, arity: int, backend: Backend) -> None:
+    def __init__(self, name: str, arity: int, backend: Backend, rows: Rows | None = None) -> None:
         self.name = name
         self.arity = arity
         self.backend = backend
-        self.rows: Rows = backend.rows(arity)
+        self.rows: Rows = backend.rows(arity) if rows is None else rows
         self.bounds: Bounds = [(0, 0)] * arity
         self.epoch = 0
         self._keyset: KeySet | None = None
@@ -51,9 +62,12 @@ class Table(Scheme):
         self._copy: tuple[Backend, Rows] | None = None
         self.maintained = False
         self.removal: RowRemoval | None = None
-        self._deleted: list[list[np.ndarray]] = []
         self._removals = 0
         self._deleting = False
+        self._making = threading.RLock()
+        self._undo: Undo | None = None
+        self._is_shared = False
+        self._snapshots: weakref.WeakSet[Table] | None = None
 
     def __len__(self) -> int:
         return self.rows.count
@@ -61,9 +75,10 @@ class Table(Scheme):
     @property
     def nbytes(self) -> int:
         """What the table takes where it is; a copy elsewhere does not count."""
-        total = self.rows.nbytes + sum(index.nbytes for index in self._indexes.values())
-        total += self.removal.nbytes if self.removal is not None else 0
-        return total + (self._keyset.nbytes if self._keyset else 0)
+        total = self.rows.nbytes + sum(index.nbytes for index in self.indexes)
+        removal, keyset = self.removal, self._keyset
+        total += removal.nbytes if removal is not None else 0
+        return total + (keyset.nbytes if keyset is not None else 0)
 
     @property
     def host_nbytes(self) -> int:
@@ -77,8 +92,9 @@ class Table(Scheme):
 
     def _nbytes_where(self, *, on_host: bool) -> int:
         total = self.nbytes if self.backend.on_host == on_host else 0
-        if self._copy is not None and self._copy[0].on_host == on_host:
-            total += self._copy[1].nbytes
+        copy = self._copy
+        if copy is not None and copy[0].on_host == on_host:
+            total += copy[1].nbytes
         return total
 
     @property
@@ -88,11 +104,15 @@ class Table(Scheme):
     @property
     def keyset(self) -> KeySet:
         """The set of the rows; made on first use."""
-        if self._keyset is None:
-            keyset = self.backend.keyset(self.arity, self.bounds, self.rows.count)
-            keyset.insert(self.rows, 0, self.rows.count)
-            self._keyset = keyset
-        return self._keyset
+        keyset = self._keyset
+        if keyset is None:
+            with self._making:  # several readers may be the first to ask
+                keyset = self._keyset
+                if keyset is None:
+                    keyset = self.backend.keyset(self.arity, self.bounds, self.rows.count)
+                    keyset.insert(self.rows, 0, self.rows.count)
+                    self._keyset = keyset
+        return keyset
 
     @property
     def has_set(self) -> bool:
@@ -103,13 +123,61 @@ class Table(Scheme):
         self._removals += 1
         self._copy = None
 
+    def snapshot(self) -> Table:
+        with self._making:
+            undo = self._undo
+            version = self.version if undo is None else undo.version
+            if self._snapshots is None:
+                self._snapshots = weakref.WeakSet()
+            for known in self._snapshots:
+                if known.version == version:
+                    return known
+            if undo is None:
+                undo = Undo(self.backend, self.rows, self.bounds, version)
+            if undo.is_untouched:
+                backend, rows = undo.backend, undo.rows.frozen(undo.count)
+                self._is_shared = True
+            else:
+                backend, rows = CPU, CPU.rows(self.arity, undo.count)
+                rows.append(undo.columns(), undo.count)
+                rows.settle()
+            snapshot = Table(self.name, self.arity, backend, rows)
+            snapshot.bounds, snapshot._removals = undo.bounds, version[1]
+            snapshot._distinct, snapshot._skew = dict(self._distinct), dict(self._skew)
+            copy = self._current_copy()
+            if copy is not None and copy[1].count == undo.count and undo.is_untouched:
+                snapshot._copy = copy[0], copy[1].frozen(undo.count)
+            self._snapshots.add(snapshot)
+            return snapshot
+
+    def begin_change(self) -> None:
+        with self._making:
+            if self._undo is None:
+                self._undo = Undo(self.backend, self.rows, self.bounds, self.version)
+
+    def end_change(self) -> None:
+        with self._making:
+            self._undo = None
+
+    def keep_readable(self, places: np.ndarray, left: int) -> None:
+        """Rows at `places` and from `left` on are about to be overwritten: snapshots stay as they are."""
+        if self._undo is None and not self._is_shared:
+            return
+        with self._making:
+            if self._undo is not None and self._undo.rows is self.rows:
+                self._undo.save(places, left)
+            if self._is_shared:
+                self._is_shared = False
+                assert isinstance(self.rows, HostRows)
+                self.rows.unshare()
+
     def column(self, j: int) -> np.ndarray:
-        """Column `j` of all facts in host memory; valid until facts are added."""
+        """Column `j` of all facts there are now, in host memory."""
         copy = self._current_copy()
         return (copy[1] if copy is not None and copy[0].on_host else self.rows).column(j)
 
     def columns(self) -> list[np.ndarray]:
-        """All facts in host memory; valid until more are added."""
+        """All facts there are now, in host memory."""
         return [self.column(j) for j in range(self.arity)]
 
     def insert(self, columns: Sequence[Array], count: int) -> int:
@@ -145,8 +213,6 @@ class Table(Scheme):
 
     def count(self, domain: Domain) -> int:
         start, end = self.rows.delta
-        if domain is Domain.DELETED:
-            return sum(len(batch[0]) for batch in self._deleted)
         return {Domain.ALL: self.rows.count, Domain.OLD: start, Domain.NEW: end - start}[domain]
 
     def contains(self, columns: Columns, count: int, domain: Domain = Domain.ALL) -> np.ndarray:
@@ -167,17 +233,13 @@ class Table(Scheme):
     def expand(
         self, bound: Mapping[int, np.ndarray], count: int, domain: Domain = Domain.ALL, room: int = BATCH
     ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-        if domain in (Domain.NEW, Domain.DELETED):
+        if domain is Domain.NEW:
             for batch in self.scan(domain):
                 yield from match_rows(batch, bound, room)
             return
         yield from probe(self, bound, count, domain is Domain.OLD, room)
 
     def scan(self, domain: Domain = Domain.ALL, room: int = BATCH) -> Iterator[list[np.ndarray]]:
-        if domain is Domain.DELETED:
-            for batch in self._deleted:
-                yield from in_pieces(batch, room)
-            return
         start, end = self.rows.delta
         if domain is Domain.ALL:
             start, end = 0, self.rows.count
@@ -192,7 +254,6 @@ class Table(Scheme):
         return self.rows.advance()
 
     def renew(self) -> int:
-        self.forget()
         if self._indexes and self.rows.delta != (0, self.rows.count):
             self.forget_indexes()
         self.rows.delta = (0, self.rows.count)
@@ -211,13 +272,13 @@ class Table(Scheme):
         start, end = self.rows.delta
         if start == end or not self._deleting:
             return
-        self._deleted.append([column[start:end].copy() for column in self.columns()])
         drop_delta(self)
 
     def keep(self, mask: np.ndarray) -> None:
         """Keep the rows where the mask holds, in O(rows): better than `delete` if many go. They are OLD."""
         self.move_to(CPU)
         kept = [column[mask] for column in self.columns()]
+        self.keep_readable(np.empty(0, np.uint32), 0)
         self.rows.count = 0
         self.rows.append(kept, int(np.count_nonzero(mask)))
         self.settle()
@@ -234,17 +295,6 @@ class Table(Scheme):
         """Cut the delta off, as if it had never come; O(delta)."""
         if self.rows.delta[0] < self.rows.delta[1]:
             drop_delta(self)
-
-    def rederivable(self, columns: Columns, count: int) -> np.ndarray:
-        """None: a table implies no rules."""
-        return np.zeros(count, np.bool_)
-
-    def forget(self) -> None:
-        self._deleted = []
-
-    def holds_all(self, columns: Columns, count: int) -> bool:
-        """Are all of the given rows facts?"""
-        return bool(self.contains(columns, count).all())
 
     def _on_host(self, mask: Array, count: int) -> np.ndarray:
         """A mask of the backend as one of the host."""
@@ -274,19 +324,36 @@ class Table(Scheme):
 
     def reserve(self, extra: int) -> None:
         """Make room for `extra` more derived rows in the rows, and in the set if there is one."""
+        if self.backend.on_host:
+            self._foresee(extra)
         self.rows.grow(extra)
         if self._keyset is not None:
             self._keyset.reserve(self.rows.count + extra, self.rows)
             self.rows.limit(self._keyset.capacity)
 
+    def _foresee(self, extra: int) -> None:
+        """Ask for what growing takes: half as much again, or more if `extra` is."""
+        needed = self.rows.count + extra
+        growth = 0
+        if needed > self.rows.capacity:
+            growth = 4 * self.arity * max(needed - self.rows.capacity, self.rows.capacity >> 1)
+        if self._keyset is not None and needed > self._keyset.capacity:
+            growth += self._keyset.nbytes >> 1
+        if growth:
+            charge(growth, f"{self.name}, with {self.rows.count:,} facts,")
+
     def index(self, keys: tuple[int, ...], *, growing: bool) -> RowIndex:
         """The index by `keys`, holding all rows up to the delta's end; `growing` if more will come."""
-        index = self._indexes.get(keys)
-        if index is None or not index.ensure():
-            index = self.backend.index(self.rows, keys, self.bounds)
-            index.build(exact=not (growing or self.maintained))
-            self._indexes[keys] = index
-        return index
+        with self._making:  # several readers may be the first to ask
+            index = self._indexes.get(keys)
+            if index is None or not index.ensure():
+                if self.backend.on_host:
+                    row = 4 * self.arity + _SLOT_BYTES
+                    charge(row * self.rows.count, f"an index of {self.name}, with {self.rows.count:,} facts,")
+                index = self.backend.index(self.rows, keys, self.bounds)
+                index.build(exact=not (growing or self.maintained))
+                self._indexes[keys] = index
+            return index
 
     def drop_stale_indexes(self) -> None:
         """Forget indexes that could not be brought up to the delta's end."""
@@ -363,7 +430,10 @@ class Table(Scheme):
         rows.delta = self.rows.delta
         rows.limit(rows.capacity)
         self._copy = (self.backend, self.rows)
-        self.backend, self.rows = backend, rows
+        with self._making:
+            if self._undo is not None and self._undo.rows is self.rows and self._undo.is_untouched:
+                self._undo.backend, self._undo.rows = backend, rows
+            self.backend, self.rows = backend, rows
         self.removal = None
         self.forget_set()
         self.forget_indexes()
@@ -376,8 +446,13 @@ class Table(Scheme):
         return 4 * self.arity * self.rows.count
 
     def drop_copy(self) -> None:
-        """Free the copy that was left behind by `move_to`."""
+        """Free the copy that was left behind by `move_to`; snapshots that are in it follow."""
         self._copy = None
+        with self._making:
+            snapshots = list(self._snapshots or ())
+        for snapshot in snapshots:
+            snapshot.move_to(CPU)
+            snapshot.drop_copy()
 
     def drop_stale_copy(self) -> None:
         """Free the copy if facts were added since it was left behind."""

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from gpuengine.schemes.table import Table
 
 
+_NOWHERE = np.empty(0, np.uint32)
+
+
 class RowRemoval:
     """The locator of a table's rows, which takes in those that came since when it is next asked."""
 
@@ -73,6 +76,7 @@ def move_to_delta(table: Table, columns: Columns, count: int) -> int:
     batch = batch_of(going, len(places))
     table.refresh_indexes()
     _erase_from_indexes(table, batch)
+    table.keep_readable(places, len(table) - len(places))
     _removal_of(table).remove(places)
     table.note_removal()
     table.rows.append(going, len(places))
@@ -113,6 +117,7 @@ def drop_delta(table: Table) -> None:
         index.retract(start)
     if table.removal is not None:
         table.removal.cut(start)
+    table.keep_readable(_NOWHERE, start)
     rows.count = start
     table.rows.settle()
     table.note_removal()

@@ -9,11 +9,9 @@ from itertools import pairwise
 import numpy as np
 
 from gpuengine.kernels.cpu.backend import CPU
-from gpuengine.schemes.closure import Closure
-from gpuengine.schemes.contract import BATCH, Columns, Domain, Scheme, cover, in_pieces
-from gpuengine.schemes.equivalence import Equivalence
+from gpuengine.schemes.contract import BATCH, Columns, Domain, Scheme, cover
+from gpuengine.schemes.pairs import PairScheme
 from gpuengine.schemes.table import Table
-from gpuengine.schemes.table_reads import is_row_of, match_rows
 
 _FEW = 1 << 12
 """Rows are listed if at most one in so many is left out."""
@@ -69,9 +67,7 @@ class Union(Scheme):
         self._all = [*self.parts, Part(own, tuple(range(own.arity)))]
         self._widened = [(0, 0)] * own.arity
         self._is_fresh = False
-        self._deleting = False
-        self._deleted: list[list[np.ndarray]] = []
-        self._overlap: tuple[tuple[int, ...], list[_Taken | None], int] | None = None
+        self._overlap = _Overlap()
 
     def replace(self, old: Scheme, new: Scheme) -> None:
         """Read another scheme, with the same facts, in the place of one."""
@@ -79,7 +75,22 @@ class Union(Scheme):
             Part(new if part.scheme is old else part.scheme, part.permutation) for part in self.parts
         )
         self._all = [*self.parts, self._all[-1]]
-        self._overlap = None
+        self._overlap = _Overlap()
+
+    def snapshot(self) -> Union:
+        parts = [Part(part.scheme.snapshot(), part.permutation) for part in self.parts]
+        snapshot = Union(self.name, parts, self.own.snapshot())
+        snapshot._widened = self._widened
+        snapshot._overlap = self._overlap
+        return snapshot
+
+    def begin_change(self) -> None:
+        for part in self._all:
+            part.scheme.begin_change()
+
+    def end_change(self) -> None:
+        for part in self._all:
+            part.scheme.end_change()
 
     @property
     def bounds(self) -> list[tuple[int, int]]:  # type: ignore[override]
@@ -98,9 +109,9 @@ class Union(Scheme):
     @property
     def host_nbytes(self) -> int:
         """Its own facts and what it remembers; the parts count for themselves."""
-        masks = self._overlap[1] if self._overlap is not None else []
-        gone = sum(column.nbytes for batch in self._deleted for column in batch)
-        return self.own.host_nbytes + sum(mask.nbytes for mask in masks if mask is not None) + gone
+        known = self._overlap.known
+        masks = known[1] if known is not None else []
+        return self.own.host_nbytes + sum(mask.nbytes for mask in masks if mask is not None)
 
     @property
     def device_nbytes(self) -> int:
@@ -127,8 +138,6 @@ class Union(Scheme):
         return float(max(*found, sum(found) / 2))
 
     def contains(self, columns: Columns, count: int, domain: Domain = Domain.ALL) -> np.ndarray:
-        if domain is Domain.DELETED:
-            return self._in_deleted(columns, count)
         found = np.zeros(count, np.bool_)
         for part in self._read_in(domain):
             missing = ~found
@@ -143,10 +152,6 @@ class Union(Scheme):
     def expand(
         self, bound: Mapping[int, np.ndarray], count: int, domain: Domain = Domain.ALL, room: int = BATCH
     ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-        if domain is Domain.DELETED:
-            for batch in self._deleted:
-                yield from match_rows(batch, bound, room)
-            return
         free = [column for column in range(self.arity) if column not in bound]
         for number, part in enumerate(self._read_in(domain)):
             for places, columns in part.expand(bound, count, self._domain(domain), room):
@@ -156,10 +161,6 @@ class Union(Scheme):
                     yield places[kept], [column[kept] for column in columns]
 
     def scan(self, domain: Domain = Domain.ALL, room: int = BATCH) -> Iterator[list[np.ndarray]]:
-        if domain is Domain.DELETED:
-            for batch in self._deleted:
-                yield from in_pieces(batch, room)
-            return
         if domain is Domain.ALL or (domain is Domain.NEW and self._is_fresh):
             yield from self._scan_all(room)
             return
@@ -186,11 +187,10 @@ class Union(Scheme):
 
     def advance(self) -> int:
         """How much of its own is NEW; the parts tell of theirs."""
-        self._is_fresh = self._deleting = False
+        self._is_fresh = False
         return self.own.advance()
 
     def renew(self) -> int:
-        self.forget()
         self._is_fresh = True
         self.own.renew()
         return self.news
@@ -203,27 +203,10 @@ class Union(Scheme):
         """Its own facts go; those of parts go when they do there."""
         self.settle()
         self.own.delete(columns, count)
-        self._deleting = True
         return self.count(Domain.NEW)
 
     def remove(self) -> None:
-        if self._deleting:
-            self._deleted += [[column.copy() for column in batch] for batch in self.scan(Domain.NEW)]
         self.own.remove()
-        self.own.forget()
-        self._deleting = False
-
-    def rederivable(self, columns: Columns, count: int) -> np.ndarray:
-        return self._in_deleted(columns, count) & self.contains(columns, count)
-
-    def forget(self) -> None:
-        self._deleted = []
-
-    def _in_deleted(self, columns: Columns, count: int) -> np.ndarray:
-        found = np.zeros(count, np.bool_)
-        for batch in self._deleted:
-            found |= is_row_of(columns, batch)
-        return found
 
     def _domain(self, domain: Domain) -> Domain:
         return Domain.ALL if self._is_fresh and domain is Domain.NEW else domain
@@ -277,11 +260,11 @@ class Union(Scheme):
 
     def _known_overlap(self) -> tuple[list[_Taken | None], int]:
         """For each table which rows to take (None: all of them), and how many facts there are."""
-        version = self.version
-        if self._overlap is None or self._overlap[0] != version:
-            masks, total = _find_overlap(self._all, self._sizes())
-            self._overlap = version, masks, total
-        return self._overlap[1], self._overlap[2]
+        version, known = self.version, self._overlap.known
+        if known is None or known[0] != version:
+            known = (version, *_find_overlap(self._all, self._sizes()))
+            self._overlap.known = known
+        return known[1], known[2]
 
 
 def tables_in(scheme: Scheme) -> list[Table]:
@@ -294,7 +277,7 @@ def tables_in(scheme: Scheme) -> list[Table]:
 def _has_too(before: Part, part: Part, columns: Columns, domain: Domain) -> np.ndarray:
     """Which rows that one part has another has as well: a mask. Of a closure both ways, components tell."""
     reversed_too = before.scheme is part.scheme and before.permutation != part.permutation
-    if domain is Domain.ALL and reversed_too and isinstance(part.scheme, Closure):
+    if domain is Domain.ALL and reversed_too and isinstance(part.scheme, PairScheme):
         return part.scheme.are_mutual(part.inward(columns))
     return before.scheme.contains(before.inward(columns), len(columns[0]), domain)
 
@@ -302,6 +285,13 @@ def _has_too(before: Part, part: Part, columns: Columns, domain: Domain) -> np.n
 def _in_order(parts: Iterable[Part]) -> list[Part]:
     """Compact parts before tables: whether a row is in one of those is told without listing anything."""
     return sorted(parts, key=lambda part: isinstance(part.scheme, Table))
+
+
+@dataclass(slots=True)
+class _Overlap:
+    """What a union and its snapshots know of facts that several parts have: for which version, and what."""
+
+    known: tuple[tuple[int, ...], list[_Taken | None], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,8 +370,8 @@ def _common_bounds(parts: Sequence[Part]) -> list[tuple[int, int]]:
 def _shared(part: Part, before: Sequence[Part]) -> int:
     """How many facts of a compact part others have as well; enumerated only if there is no other way."""
     scheme = part.scheme
-    if len(before) == 1 and before[0].scheme is scheme and isinstance(scheme, Closure | Equivalence):
-        return scheme.count(Domain.ALL) if isinstance(scheme, Equivalence) else scheme.mutual_pairs
+    if len(before) == 1 and before[0].scheme is scheme and isinstance(scheme, PairScheme):
+        return scheme.mutual_pairs
     if not before:
         return 0
     shared = 0

@@ -13,13 +13,13 @@ if __name__ != "gpuengine.spark_bridge":
 
 if TYPE_CHECKING:
     from gpuengine.spark_bridge.encoding import load_encoded as load_encoded
-    from gpuengine.spark_bridge.ingestion import ingest as ingest
-    from gpuengine.spark_bridge.launching import session as session
     from gpuengine.spark_bridge.materialisation import Materialisation as Materialisation
+    from gpuengine.spark_bridge.materialisation import encode as encode
+    from gpuengine.spark_bridge.materialisation import ingest as ingest
     from gpuengine.spark_bridge.materialisation import materialise as materialise
-    from gpuengine.spark_bridge.pipeline import encode as encode
     from gpuengine.spark_bridge.saved import SavedMaterialisation as SavedMaterialisation
     from gpuengine.spark_bridge.saved import open as open
+    from gpuengine.spark_bridge.sessions import session as session
     from gpuengine.spark_bridge.strata import Limits as Limits
 
 # No module has the name of what it exports: an import of the module would put it in its place.
@@ -27,12 +27,12 @@ _HOME = {
     "Limits": "strata",
     "Materialisation": "materialisation",
     "SavedMaterialisation": "saved",
-    "encode": "pipeline",
-    "ingest": "ingestion",
+    "encode": "materialisation",
+    "ingest": "materialisation",
     "load_encoded": "encoding",
     "materialise": "materialisation",
     "open": "saved",
-    "session": "launching",
+    "session": "sessions",
 }
 
 __all__ = [

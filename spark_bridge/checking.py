@@ -66,7 +66,7 @@ def check_inputs(
 ) -> dict[str, Checked]:
     """Each input as what its relation declares; one Spark job for each.
 
-    Columns are taken by name if all attributes are there, else by position. Raises `DataError` for a relation
+    Columns are taken as `pick_columns` says. Raises `DataError` for a relation
     that does not exist, columns that don't fit, values out of range and nulls; with ``nulls="drop"`` rows
     with nulls are left out instead.
     """
@@ -101,7 +101,8 @@ def _conversions(relation: Relation, frame: Any) -> list[_Conversion]:
         )
     if not relation.attributes:
         return []
-    picked = pick_columns(frame.columns, [a.name for a in relation.attributes], None, relation.name)
+    wanted, name = [attribute.name for attribute in relation.attributes], relation.name
+    picked = pick_columns(frame.columns, wanted, None, name, relation=name)
     types = [field.dataType for field in frame.schema.fields]
     return [
         _convert(relation, attribute, frame.columns[i], types[i], F.col(column(i)))

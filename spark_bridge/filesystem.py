@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuengine.errors import DataError, SparkError
+from gpuengine.maintenance.store.files import sync_directory, write_synced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,7 +99,7 @@ class FileSystem:
                 _replace_text(local, text)
                 return
             system, _ = self._at(path)
-            beside = _beside(path)
+            beside = beside_of(path)
             try:
                 stream = system.create(self._path(beside), True)
                 try:
@@ -110,6 +111,17 @@ class FileSystem:
                 with suppress(Exception):
                     system.delete(self._path(beside), False)
                 raise
+
+    def sync(self, path: str) -> None:
+        """Wait until a folder with all that is in it is on the disk, where that is this machine's."""
+        with _failures(f"can't write {path}"):
+            local = self._local(path)
+            for folder, _, names in os.walk(local) if local is not None else ():
+                for name in names:
+                    _sync_file(Path(folder) / name)
+                sync_directory(Path(folder))
+            if local is not None:
+                sync_directory(local.parent)
 
     def rename(self, old: str, new: str) -> None:
         """Move a file or a folder to where there is none. Raises if the file system does not."""
@@ -130,7 +142,7 @@ class FileSystem:
         if not self.exists(new):
             self.rename(old, new)
             return
-        aside = _beside(new)
+        aside = beside_of(new)
         self.rename(new, aside)
         try:
             self.rename(old, new)
@@ -200,25 +212,36 @@ class FileSystem:
 
 
 def _replace_text(path: Path, text: str) -> None:
-    """As `FileSystem.write_text`, for local files.
+    """As `FileSystem.write_text`, for local files; it is on the disk when this returns.
 
     Hadoop would delete the old file before it moves the new one there, and move the file with its checksum
     after that: a process killed in between would leave no file, or one that can't be read.
     """
-    beside = Path(_beside(str(path)))
+    beside = Path(beside_of(str(path)))
     try:
-        with beside.open("w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
+        write_synced(beside, text.encode())
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # that of a file that Hadoop wrote
         beside.replace(path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+    try:
+        sync_directory(path.parent)
+    except OSError as error:
+        raise DataError(
+            f"{path} is in place, but may be lost if the machine stops now: {error.strerror or error}"
+        ) from error
 
 
-def _beside(path: str) -> str:
+def _sync_file(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def beside_of(path: str) -> str:
     """A hidden name in the same folder, so that a rename stays in one file system."""
     return join(parent_of(path), f".{name_of(path)}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
 

@@ -1,4 +1,4 @@
-"""`materialise`: a program over DataFrames, evaluated where that suits it best, as DataFrames."""
+"""`materialise`, `ingest` and `encode`: DataFrames into a program, an engine, or ids for several runs."""
 
 from __future__ import annotations
 
@@ -10,23 +10,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+import pyarrow as pa
+
 from gpuengine.engine import Engine
 from gpuengine.errors import GpuEngineError, MemoryBudgetError, SparkError
-from gpuengine.evaluation.budget import parse_size
+from gpuengine.io.schema import arrow_type, nullary
 from gpuengine.language.editing import ProgramText
 from gpuengine.language.program import Relation
-from gpuengine.loading import as_source
+from gpuengine.limits import parse_size
+from gpuengine.loading import as_names, as_source, encode_rule_facts
 from gpuengine.planning.prepared import Prepared, prepare
+from gpuengine.spark_bridge.carriers import Carriers, find_carriers
 from gpuengine.spark_bridge.checking import Checked, check_inputs
-from gpuengine.spark_bridge.cluster import ClusterResults, run_on_cluster, run_on_executor
-from gpuengine.spark_bridge.encoding import Encoded
+from gpuengine.spark_bridge.datasets import read_dataset
+from gpuengine.spark_bridge.encoding import Encoded, encode_inputs
 from gpuengine.spark_bridge.failures import spark_failures
-from gpuengine.spark_bridge.ingestion import load_checked
-from gpuengine.spark_bridge.launching import check_frame, check_session
-from gpuengine.spark_bridge.placement import Place, choose_place, needs_one_engine
+from gpuengine.spark_bridge.frames import arrow_batches
+from gpuengine.spark_bridge.placement import (
+    ClusterResults,
+    Place,
+    choose_place,
+    needs_one_engine,
+    run_on_cluster,
+    run_on_executor,
+)
 from gpuengine.spark_bridge.progress import JobWatch, SparkReport, StratumReport
-from gpuengine.spark_bridge.reading import read_dataset
-from gpuengine.spark_bridge.shipping import ship_package
+from gpuengine.spark_bridge.sessions import check_frame, check_session, ship_package
 from gpuengine.spark_bridge.strata import Limits
 
 if TYPE_CHECKING:
@@ -120,7 +130,7 @@ def materialise(
     inputs: Mapping[str, DataFrame | str] | Encoded,
     *,
     where: str = "auto",
-    wanted: Iterable[str] | None = None,
+    wanted: str | Iterable[str] | None = None,
     nulls: Literal["fail", "drop"] = "fail",
     checkpoint: str | None = None,
     limits: Limits | None = None,
@@ -218,7 +228,7 @@ class _Request:
     def _on_driver(self) -> DriverResults:
         assert not isinstance(self.inputs, Encoded)
         engine = Engine(self.text, **self.engine_options)
-        for name, facts in engine.encode_rule_facts(engine.program.rules).items():
+        for name, facts in encode_rule_facts(engine.program.rules, engine.dictionary).items():
             engine.loaded[name].insert(*facts)
         self.listen(f"fetching {sum(one.rows for one in self.inputs.values()):,} rows")
         load_checked(engine, self.inputs)
@@ -238,10 +248,10 @@ def frames_of(
     return frames
 
 
-def _wanted(prepared: Prepared, wanted: Iterable[str] | None) -> list[str]:
+def _wanted(prepared: Prepared, wanted: str | Iterable[str] | None) -> list[str]:
     if wanted is None:
         return list(prepared.program.relations)
-    return list(dict.fromkeys(_declared(prepared, name).name for name in wanted))
+    return list(dict.fromkeys(_declared(prepared, name).name for name in as_names(wanted)))
 
 
 def _declared(prepared: Prepared, name: str) -> Relation:
@@ -271,3 +281,116 @@ def _memory(engine_options: Mapping[str, Any]) -> int | None:
 
 def unheard(text: str) -> None:
     """Listens to nothing."""
+
+
+_ROWS_AT_ONCE = 1 << 26
+"""So many rows are inserted at a time: one large sort takes half as long as looking up each of its rows."""
+
+
+def ingest(
+    spark: SparkSession,
+    program: str | os.PathLike[str],
+    inputs: Mapping[str, DataFrame | str],
+    *,
+    nulls: Literal["fail", "drop"] = "fail",
+    materialise: bool = True,
+    wanted: str | Iterable[str] | None = None,
+    **engine_options: Any,
+) -> Engine:
+    """An engine on the driver with the facts of frames, or of datasets given by path, and what follows.
+
+    Raises `DataError` for what does not fit the declarations, before anything is loaded. The driver holds the
+    engine's tables and a few batches beside. `engine_options` are those of `Engine`; without `materialise`
+    nothing is derived yet.
+    """
+    check_session(spark)
+    ship_package(spark)
+    engine = Engine(program, **engine_options)
+    frames: dict[str, DataFrame] = {}
+    for name, given in inputs.items():
+        relation = engine.declared(name)
+        frames[name] = read_dataset(spark, given, relation) if isinstance(given, str) else given
+        check_frame(spark, name, frames[name])
+    load_checked(engine, check_inputs(engine.relations, frames, nulls=nulls))
+    return engine.materialise(wanted=wanted) if materialise else engine
+
+
+def load_checked(engine: Engine, inputs: Mapping[str, Checked]) -> None:
+    """Load what has been checked into an engine that has not materialised yet."""
+    for name, checked in inputs.items():
+        _load(engine, engine.declared(name), checked)
+
+
+def _load(engine: Engine, relation: Relation, checked: Checked) -> None:
+    table = engine.loaded[relation.name]
+    waiting: list[list[np.ndarray]] = []
+    rows = 0
+
+    def insert() -> None:
+        columns = [np.concatenate(pieces) for pieces in zip(*waiting, strict=True)]
+        table.insert(columns, rows)
+
+    for batch in _batches(relation, checked):
+        columns, count = engine.encode_facts(relation, batch)
+        if not relation.arity:
+            table.insert(columns, count)
+            continue
+        waiting.append(columns)
+        rows += count
+        if rows >= _ROWS_AT_ONCE:
+            insert()
+            waiting, rows = [], 0
+    if rows:
+        insert()
+
+
+def _batches(relation: Relation, checked: Checked) -> Iterator[pa.Table]:
+    """The rows by the names and types that the engine expects."""
+    if not relation.arity:
+        yield nullary(checked.rows > 0)
+        return
+    types = [arrow_type(attribute.type) for attribute in relation.attributes]
+    names = [attribute.name for attribute in relation.attributes]
+    for batch in arrow_batches(checked.frame, rows=checked.rows):
+        table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
+        columns = [_as_type(column, type) for column, type in zip(table.columns, types, strict=True)]
+        yield pa.Table.from_arrays(columns, names=names)
+
+
+def _as_type(column: pa.ChunkedArray, type: pa.DataType) -> pa.ChunkedArray:
+    """Bits as the unsigned values they are, without a copy; all else is what it should be."""
+    if column.type == pa.int64() and type == pa.uint64():
+        return pa.chunked_array([chunk.view(type) for chunk in column.chunks], type)
+    return column
+
+
+def encode(
+    spark: SparkSession,
+    program: str | os.PathLike[str],
+    inputs: Mapping[str, DataFrame | str],
+    *,
+    extending: Encoded | None = None,
+    integers: bool = False,
+    nulls: Literal["fail", "drop"] = "fail",
+    include_dirs: Sequence[os.PathLike[str]] = (),
+    macros: Mapping[str, str] | None = None,
+) -> Encoded:
+    """Inputs as the cluster evaluates them: checked, terms as ids of a distributed dictionary, distinct.
+
+    `Encoded.save` and `load_encoded` keep them as Parquet, `materialise` takes them in place of DataFrames.
+    The same terms get the same ids, whatever the cluster. With `extending`, its dictionary grows by the terms
+    that are new, and no id changes. Symbols are encoded unless a rule of the program looks inside of them;
+    with `integers`, numbers likewise.
+    """
+    check_session(spark)
+    ship_package(spark)
+    directories = [Path(directory) for directory in include_dirs]
+    text = ProgramText.read(as_source(program), include_dirs=directories, macros=macros)
+    prepared = prepare(text, None)
+    with spark_failures("encoding"):
+        checked = check_inputs(prepared.program.relations, frames_of(spark, prepared, inputs), nulls=nulls)
+        if extending is None:
+            carriers, known = find_carriers(prepared.program, integers=integers), None
+        else:
+            carriers, known = Carriers(frozenset(extending.dictionaries)), extending.dictionaries
+        return encode_inputs(spark, prepared.program, checked, carriers, known)

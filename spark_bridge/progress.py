@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gpuengine.evaluation.budget import show_size
+from gpuengine.limits import show_size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-from gpuengine.errors import SparkError, StoreError
+from gpuengine.errors import GpuEngineError, Interrupted, SparkError, StoreError
 from gpuengine.language.editing import ProgramText
 from gpuengine.language.program import Program
 from gpuengine.planning.prepared import Prepared, prepare
 from gpuengine.relation import RelationView
 from gpuengine.spark_bridge.carriers import Carriers, column, find_carriers, has_no_carrier
 from gpuengine.spark_bridge.checking import Checked, check_inputs
-from gpuengine.spark_bridge.cluster import ClusterResults, carry, given_facts
 from gpuengine.spark_bridge.encoding import Dictionaries, Encoded, encode_inputs
 from gpuengine.spark_bridge.failures import spark_failures
 from gpuengine.spark_bridge.filesystem import FileSystem, join
-from gpuengine.spark_bridge.insertion import Insertion
-from gpuengine.spark_bridge.keeping import Held, Keeper, nothing, union
-from gpuengine.spark_bridge.launching import check_session
+from gpuengine.spark_bridge.frames import Held, Keeper, nothing, union
 from gpuengine.spark_bridge.materialisation import (
     DriverResults,
     Listener,
@@ -34,8 +32,10 @@ from gpuengine.spark_bridge.materialisation import (
     frames_of,
     unheard,
 )
+from gpuengine.spark_bridge.placement import ClusterResults, carry, given_facts
 from gpuengine.spark_bridge.progress import JobWatch, SparkReport
-from gpuengine.spark_bridge.strata import Limits, StrataRun
+from gpuengine.spark_bridge.sessions import check_session
+from gpuengine.spark_bridge.strata import Insertion, Limits, StrataRun
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -137,6 +137,11 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
         return len(self._state.wanted)
 
     @property
+    def generation(self) -> int:
+        """How often it was changed, and once more."""
+        return self._state.generation
+
+    @property
     def counts(self) -> dict[str, int]:
         """How many facts each relation has."""
         stored = {name: self._prepared.stored(name) for name in self._state.wanted}
@@ -182,7 +187,7 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
         """
         check_session(self.spark)
         jobs = JobWatch(self.spark)
-        with spark_failures("inserting facts"):
+        with self._changing("inserting facts"):
             frames = frames_of(self.spark, self._prepared, inputs)
             with jobs.named("encoding new facts"):
                 checked = check_inputs(self._prepared.program.relations, frames, nulls=nulls)
@@ -213,7 +218,7 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
         """Remove given facts, and compute everything anew without them; facts that rules derive stay."""
         check_session(self.spark)
         jobs = JobWatch(self.spark)
-        with spark_failures("deleting facts"):
+        with self._changing("deleting facts"):
             frames = frames_of(self.spark, self._prepared, inputs)
             checked = check_inputs(self._prepared.program.relations, frames, nulls=nulls)
             encoded = self._encoded(checked)
@@ -236,7 +241,7 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
 
     def compact(self) -> None:
         """Write each relation in one piece, and remove what is no longer part of it."""
-        with spark_failures("compacting"):
+        with self._changing("compacting"):
             state = self._next(None)
             for kind, pieces in (("relations", state.relations), ("stated", state.stated)):
                 for name, each in pieces.items():
@@ -312,8 +317,27 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
         return _write(self.spark, self.path, state.generation, kind, name, held)
 
     def _replace_state(self, state: _State) -> None:
+        new = join(self.path, f"generation-{state.generation}")
+        if self._files.exists(new):
+            self._files.sync(new)
         self._files.write_text(join(self.path, MANIFEST), state.to_json())
         self._state = state
+
+    @contextmanager
+    def _changing(self, what: str) -> Iterator[None]:
+        """Raise what fails, and say so if the change has happened by then."""
+        before = self._state
+        try:
+            with spark_failures(what):
+                yield
+        except Interrupted:
+            if self._state is before:
+                raise
+            raise Interrupted("interrupted; the change is committed") from None
+        except GpuEngineError as error:
+            if self._state is not before:
+                error.add_note("note: the change is committed")
+            raise
 
 
 def open(spark: SparkSession, path: str) -> SavedMaterialisation:
@@ -365,7 +389,9 @@ def _write_all(materialisation: Materialisation, path: str) -> None:
         for name, one in relations.items():
             pieces[name] = _write(spark, beside, 1, kind, name, one)
     files.write_text(join(beside, MANIFEST), state.to_json())
+    files.sync(beside)
     files.replace(beside, path)
+    files.sync(path)
 
 
 def _carried_results(

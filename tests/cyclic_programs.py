@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from gpuengine.evaluation import reduction, stratum
-from gpuengine.evaluation.tree_join import TreeJoin
+from gpuengine.evaluation.driver import stratum
+from gpuengine.evaluation.rules import reduction
+from gpuengine.evaluation.rules.tree_join import TreeJoin
 from gpuengine.language.program import Atom
 from gpuengine.planning import evaluators
 from gpuengine.planning.plan import Variant

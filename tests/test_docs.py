@@ -6,6 +6,7 @@ import argparse
 import doctest
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,14 @@ def test_python_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
     result = doctest.testfile(str(ROOT / "docs" / "python.md"), module_relative=False, optionflags=flags)
     assert result.attempted > 20
+    assert result.failed == 0
+
+
+def test_rdf_page() -> None:
+    result = doctest.testfile(
+        str(ROOT / "docs" / "rdf.md"), module_relative=False, optionflags=doctest.ELLIPSIS
+    )
+    assert result.attempted > 8
     assert result.failed == 0
 
 
@@ -62,6 +71,26 @@ def test_python_of_the_readme(tmp_path: Path) -> None:
     assert [f"{int(line):,}" for line in printed if line.isdigit()] == said
     assert printed[-1].startswith("<change: ") and "road: +0 -1" in printed[-1]
     assert (tmp_path / "kb" / "manifest.json").exists()
+
+
+@pytest.mark.slow
+def test_commands_of_the_readme_show_something(tmp_path: Path) -> None:
+    """Each in its turn, in a folder that has the examples and nothing else."""
+    section = (ROOT / "README.md").read_text().partition("## The command line")[2].partition("\n## ")[0]
+    commands = re.findall(r"^    gpuengine (.*)$", section, re.MULTILINE)
+    assert len(commands) > 5
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for command in commands:
+        done = subprocess.run(
+            [sys.executable, "-m", "gpuengine", *shlex.split(command)],
+            cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, (command, done.stderr)
+        assert "error" not in done.stderr and "warning" not in done.stderr, (command, done.stderr)
+        if command.startswith("query"):
+            assert len(done.stdout.splitlines()) > 3, command
+        else:
+            assert done.stdout or (tmp_path / "plan.svg").exists(), command
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -1,4 +1,4 @@
-"""The process that measures one workload with one evaluator; see `bench.updates.cell`."""
+"""The process that measures one workload with one evaluator; see `bench.harness.process`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ import pyarrow as pa
 
 from bench.cyclic import facts
 from bench.cyclic.run import KINDS
+from bench.harness.process import Measured, Spec, measure_cells
 from bench.measure import RSS_UNIT, resident
 from bench.updates import ours
-from bench.updates.cell import main
-from bench.updates.common import Measured, Spec
 from bench.updates.facts import Picked, Pool
 from gpuengine import Engine
 
@@ -33,7 +32,7 @@ def make_engine(spec: Spec, kind: str) -> Engine:
 
 def load(engine: Engine, tables: facts.Tables) -> Engine:
     for name, table in tables.items():
-        engine.load(name, table)
+        engine.load(name, table.columns)  # as they stand
     return engine
 
 
@@ -92,4 +91,4 @@ def measure(spec: Spec) -> Iterator[Measured]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], measure))
+    sys.exit(measure_cells(sys.argv[1:], measure))

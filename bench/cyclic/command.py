@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
 
-from bench.cells import Say
 from bench.cyclic import peers, workloads
 from bench.cyclic.run import KINDS, REPEAT, Choice, Runner
 from bench.cyclic.sheets import Report, add_workload, summary
+from bench.harness.cells import Say, Settings
+from bench.harness.sheets import Sheet
 from bench.prepare import Places
-from bench.schemes.run import Settings
-from bench.schemes.values import Sheet
 
 NAME = "4.3"
 TIMEOUT = 120.0
@@ -45,9 +43,8 @@ class Table:
         columns = tuple(column for column in KINDS if not options.columns or column in options.columns)
         self.runner = Runner(settings, places, say, Choice(columns, options.repeat or REPEAT))
         self.report = Report(settings.timeout, settings.quick)
-        chosen = [w for w in workloads.WORKLOADS.values() if not options.only or w.name in options.only]
-        self.left_out = {w.name: reason for w in chosen if (reason := w.missing(places))}
-        self.workloads = [w for w in chosen if w.name not in self.left_out]
+        everything = workloads.WORKLOADS.values()
+        self.workloads = [w for w in everything if not options.only or w.name in options.only]
 
     def make(self, show: Callable[[Sheet], None]) -> None:
         """Measure, and show each sheet as soon as it is there."""
@@ -64,15 +61,4 @@ class Table:
             report.problems += problems
             show(sheet)
         report.sheets.append(summary(report))
-        report.sheets[-1].notes += [f"{name} is left out: {reason}" for name, reason in self.left_out.items()]
         show(report.sheets[-1])
-
-    def cells(self) -> list[dict[str, Any]]:
-        """Everything measured, for machines."""
-        return [
-            {
-                "kind": "cyclic", "benchmark": cell.workload, "mode": cell.mode, "status": outcome.status,
-                "reason": outcome.reason, "peak_rss": outcome.peak_rss, "steps": outcome.steps,
-            }
-            for cell, outcome in self.runner.outcomes.items()
-        ]  # fmt: skip

@@ -37,7 +37,7 @@ _SKEW = 2.0
 def as_tables(tables: published.Tables) -> Tables:
     """Columns of numbers as Arrow."""
     return {
-        name: pa.table({f"a{i}": column for i, column in enumerate(columns)})
+        name: pa.table({f"column_{i}": column for i, column in enumerate(columns)})
         for name, columns in tables.items()
     }
 

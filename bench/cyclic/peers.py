@@ -7,10 +7,10 @@ from bench.catalogue import Source
 from bench.catalogue import Workload as Prepared
 from bench.contenders import Ours, choose_peers, present
 from bench.cyclic.workloads import WORKLOADS
+from bench.harness.cells import Settings
+from bench.harness.sheets import Sheet, Value, megabytes, text, times
 from bench.prepare import Places, prepare
 from bench.results import Outcome, WorkloadResult
-from bench.schemes.run import Settings
-from bench.schemes.values import Sheet, Value, megabytes, text, times
 from bench.table import seconds, verdict
 
 NAME = "Triangles"

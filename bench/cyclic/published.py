@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.schemes.published import Number, ratio
+from bench.harness.numbers import Number, ratio
 
 
 @dataclass(frozen=True, slots=True)

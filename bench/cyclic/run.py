@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.cells import UPDATE, Cell, Outcome, Say, fill
 from bench.cyclic.workloads import Workload
+from bench.harness.cells import UPDATE, Cell, Outcome, Say, Settings, fill
 from bench.prepare import Places
-from bench.schemes.run import Settings
 
 WRITTEN, JOIN, HYPERTREE, COMBINED = "written", "join", "hypertree", "combined"
 KINDS: dict[str, str] = {WRITTEN: "written", JOIN: "join", HYPERTREE: "hypertree", COMBINED: "auto"}

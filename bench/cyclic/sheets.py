@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bench.agreement import disagreements
-from bench.cells import Outcome
 from bench.cyclic import published
 from bench.cyclic.run import COMBINED, HYPERTREE, JOIN, STEPS, WRITTEN
 from bench.cyclic.workloads import Workload
-from bench.schemes.published import MoreThan, Number, ratio
-from bench.schemes.values import NOTHING, Sheet, Value, count, megabytes, reported, text, times
-from bench.updates import sheets as updates
+from bench.harness import sheets
+from bench.harness.cells import Outcome
+from bench.harness.numbers import MoreThan, Number, ratio
+from bench.harness.sheets import NOTHING, Sheet, Value, count, megabytes, reported, shown_seconds, text, times
 
 BETTER_TARGET = 1.1
 """So many times the better of join plans and decompositions may the combined run take."""
@@ -24,7 +24,7 @@ Columns = Mapping[str, Outcome]
 
 
 @dataclass(slots=True)
-class Report(updates.Report):
+class Report(sheets.Report):
     """Also what the columns of each workload gave."""
 
     found: dict[str, tuple[Workload, Columns]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def _sheet(report: Report, workload: Workload, columns: Columns) -> Sheet:
     for step in STEPS:
         spent = _elapsed(columns, step, report.timeout)
         row = [text(step), *_facts(columns, step)]
-        row += [updates.shown_seconds(outcome, spent[column]) for column, outcome in columns.items()]
+        row += [shown_seconds(outcome, spent[column]) for column, outcome in columns.items()]
         row += [
             times(ratio(spent.get(WRITTEN), spent.get(COMBINED))),
             times(ratio(spent.get(COMBINED), better(spent))),

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.catalogue import PROGRAMS
+from bench.lubm import prepare_lubm
 from bench.prepare import Places
-from bench.schemes.run import prepare_lubm
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,14 +48,14 @@ class Workload:
 
     @property
     def program(self) -> str:
-        """The text, with the shared folders where they are by default."""
-        return self.read_program(Places.default())
+        """The text."""
+        return self.read_program(Places())
 
     def facts(self, *, quick: bool = False) -> dict[str, pa.Table]:
-        """All facts by relation, with the shared folders where they are by default."""
+        """All facts by relation."""
         from bench.cyclic import facts
 
-        return facts.make(self.spec(Places.default(), quick=quick))
+        return facts.make(self.spec(Places(), quick=quick))
 
     def read_program(self, places: Places, *, quick: bool = False) -> str:
         """The text of the program."""
@@ -79,10 +79,6 @@ class Workload:
         if self.generator == LABELLED:
             spec["labels"] = sorted(set(_LABEL.findall(program)))
         return spec
-
-    def missing(self, places: Places) -> str | None:
-        """Why it cannot be run here, or None."""
-        return f"no {places.lubm}" if self.generator == LUBM and not places.lubm.exists() else None
 
     def _lubm(self, places: Places, quick: bool) -> Path:
         return prepare_lubm(places, self.quick if quick else self.size)

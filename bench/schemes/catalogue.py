@@ -139,7 +139,7 @@ class Graph:
     quick: bool = False
 
 
-# Right answers: the README of the shared graphs.
+# Right answers: graphs/README.md.
 GRAPHS: tuple[Graph, ...] = (
     Graph("usroads", "usroads.facts.gz", 871_365_688),
     Graph("SF.cedge", "SF.cedge.facts.gz", 80_498_014),

@@ -1,28 +1,20 @@
-"""The process that measures: takes cells as JSON in its argument, prints a line of JSON for each step done.
-
-A step printed again is another run of it: the least time counts. What is done before a time-out is so
-kept, and long steps are run once.
-"""
+"""The process that measures one benchmark in one mode; see `bench.harness.process`."""
 
 from __future__ import annotations
 
 import gc
-import json
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from bench.harness.process import Measured, Spec, measure_cells, repeated
 from bench.schemes import closure_cells, facts
 from bench.schemes.catalogue import ADDITION_STEPS, LUBM, MODULES, SCHEMES, SEMI_NAIVE
 from gpuengine import Engine
-
-Step = dict[str, Any]
-Spec = dict[str, Any]
 
 WARM_ROWS = 200
 SMALL_RUNS = 21
@@ -84,21 +76,22 @@ def warm_up(spec: Spec, tables: facts.Tables) -> None:
         evaluate(load(make_engine(spec, schemes), tables, WARM_ROWS))
 
 
-def materialise(spec: Spec) -> Iterator[Step]:
+def materialise(spec: Spec) -> Iterator[Measured]:
     """Materialise and count; what is short is run again."""
     tables = read_facts(spec)
     warm_up(spec, tables)
-    spent, runs = 0.0, 0
-    while runs == 0 or (runs < spec["repeat"] and spent < spec["enough"]):
+
+    def steps() -> Iterator[Measured]:
         engine = load(make_engine(spec), tables)
         seconds, sizes = evaluate(engine)
-        spent, runs = spent + seconds, runs + 1
         yield {"step": "initial", "seconds": seconds, "sizes": sizes, **_described(engine, tables)}
         del engine
         gc.collect()
 
+    yield from repeated(spec, steps)
 
-def _described(engine: Engine, tables: facts.Tables) -> Step:
+
+def _described(engine: Engine, tables: facts.Tables) -> Measured:
     storage = engine.storage
     chosen = {name: one.scheme for name, one in storage.items() if one.scheme not in ("table", "alias")}
     return {
@@ -111,7 +104,7 @@ def _described(engine: Engine, tables: facts.Tables) -> Step:
     }
 
 
-def queries(spec: Spec) -> Iterator[Step]:
+def queries(spec: Spec) -> Iterator[Measured]:
     """Materialise once, then each query several times, after a run that builds indexes.
 
     The median of small ones; the best of whole relations, whose times depend on where memory comes from.
@@ -138,7 +131,7 @@ def queries(spec: Spec) -> Iterator[Step]:
         yield {"step": text, "seconds": seconds, "sizes": {text: rows}}
 
 
-def recompute(spec: Spec) -> Iterator[Step]:
+def recompute(spec: Spec) -> Iterator[Measured]:
     """Table 5.10 without updates: after each batch everything anew."""
     name = spec["relation"]
     columns = facts.GENERATORS[spec["facts"]](spec["size"])[name]
@@ -154,7 +147,7 @@ def recompute(spec: Spec) -> Iterator[Step]:
         gc.collect()
 
 
-KINDS: dict[str, Callable[[Spec], Iterator[Step]]] = {
+KINDS: dict[str, Callable[[Spec], Iterator[Measured]]] = {
     "materialise": materialise,
     "queries": queries,
     "recompute": recompute,
@@ -165,18 +158,5 @@ KINDS: dict[str, Callable[[Spec], Iterator[Step]]] = {
 }
 
 
-def main(arguments: list[str]) -> int:
-    """Measure the cells given; a cell that fails says so and the next one is run."""
-    failed = False
-    for number, spec in enumerate(json.loads(arguments[0])):
-        try:
-            for step in KINDS[spec["kind"]](spec):
-                print(json.dumps({"cell": number, **step}), flush=True)
-        except Exception as error:
-            failed = True
-            print(json.dumps({"cell": number, "error": f"{type(error).__name__}: {error}"}), flush=True)
-    return int(failed)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(measure_cells(sys.argv[1:], lambda spec: KINDS[spec["kind"]](spec)))

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from bench.harness.cells import Cell
+from bench.harness.numbers import ratio
+from bench.harness.sheets import (
+    Sheet,
+    count,
+    megabytes,
+    milliseconds,
+    reported,
+    seconds,
+    text,
+    times,
+)
 from bench.schemes import published
 from bench.schemes.catalogue import (
     ADDITION_STEPS,
@@ -14,20 +26,7 @@ from bench.schemes.catalogue import (
     UPDATE_STEPS,
     UPDATED,
 )
-from bench.schemes.published import ratio
-from bench.schemes.run import Cell
 from bench.schemes.tables import PEAK_HEADER, RATIO_HEADERS, SECONDS_HEADERS, STORED_HEADER, Tables
-from bench.schemes.values import (
-    Sheet,
-    count,
-    elapsed,
-    megabytes,
-    milliseconds,
-    reported,
-    seconds,
-    text,
-    times,
-)
 
 UPDATE, REBUILD = "update", "rebuild"
 _PAPERS = (published.INITIAL, published.SMALL_DELETION, published.SMALL_ADDITION, published.LARGE_DELETION)
@@ -41,7 +40,7 @@ def additions_510(tables: Tables) -> None:
         for mode in MODES:
             kind = "additions" if mode == SCHEMES else "recompute"
             spec = tables.runner.benchmark_spec(kind, benchmark, mode, relation="broader")
-            specs[Cell(kind, benchmark.name, mode)] = spec
+            specs[Cell(benchmark.name, kind, mode)] = spec
     tables.runner.run(specs)
     headers = (
         "benchmark", "step", "facts", *SECONDS_HEADERS, *RATIO_HEADERS, STORED_HEADER, PEAK_HEADER,
@@ -53,12 +52,12 @@ def additions_510(tables: Tables) -> None:
     )
     order = ADDITION_STEPS
     for benchmark in chosen:
-        cells = [cell for cell in specs if cell.name == benchmark.name]
-        found = {cell.mode: tables.runner.results[cell] for cell in cells}
+        cells = [cell for cell in specs if cell.workload == benchmark.name]
+        found = {cell.mode: tables.runner.outcomes[cell] for cell in cells}
         label = benchmark.name
         for i, step in enumerate(order):
             tables.check(benchmark.name, step, found, {} if i or tables.quick else benchmark.expected)
-            spent = {mode: elapsed(found[mode], step, tables.timeout, order) for mode in MODES}
+            spent = {mode: found[mode].elapsed(step, min, tables.timeout) for mode in MODES}
             paper = published.BROADER_SECONDS[benchmark.thesis][i]
             memory = published.BROADER_MEGABYTES[benchmark.thesis][i]
             sizes = found[SCHEMES].sizes(step) or {}
@@ -66,10 +65,10 @@ def additions_510(tables: Tables) -> None:
             published_sizes = (memory.standard, memory.modules, memory.schemes)
             sheet.rows.append((
                 text(label), text(step), count(sizes.get("broader")),
-                *(seconds(found[mode], step, tables.timeout, order) for mode in MODES),
+                *(seconds(found[mode], step, tables.timeout) for mode in MODES),
                 times(ratio(spent[SEMI_NAIVE], spent[SCHEMES])), times(paper.standard_ratio),
                 times(ratio(spent[MODULES], spent[SCHEMES])), times(paper.modules_ratio),
-                megabytes(found[mode].steps.get(step, {}).get("nbytes") for mode in MODES), peaks,
+                megabytes(found[mode].best(step).get("nbytes") for mode in MODES), peaks,
                 megabytes(None if size is None else size * 1e6 for size in published_sizes),
             ))  # fmt: skip
             label = ""
@@ -83,7 +82,7 @@ def updates_512(tables: Tables) -> None:
     for benchmark, relation, _ in chosen:
         for kind in (UPDATE, REBUILD):
             spec = tables.runner.benchmark_spec(kind, benchmark, SCHEMES, relation=relation)
-            specs[Cell(kind, benchmark.name)] = spec
+            specs[Cell(benchmark.name, kind)] = spec
     tables.runner.run(specs)
     headers = (
         "benchmark", "step", "pairs", "update\ns", "anew\ns", "anew/\nupdate", "update\nMB", "anew\nMB",
@@ -95,18 +94,18 @@ def updates_512(tables: Tables) -> None:
         "DBpedia rows have more relations and rules."
     )
     for benchmark, relation, row in chosen:
-        found = {kind: tables.runner.results[Cell(kind, benchmark.name)] for kind in (UPDATE, REBUILD)}
+        found = {kind: tables.runner.outcomes[Cell(benchmark.name, kind)] for kind in (UPDATE, REBUILD)}
         label = benchmark.name
         for step, rows in zip(UPDATE_STEPS, _PAPERS, strict=True):
             paper = rows[row]
             tables.check(benchmark.name, step, found, {})
-            spent = {kind: elapsed(found[kind], step, tables.timeout, UPDATE_STEPS) for kind in found}
+            spent = {kind: found[kind].elapsed(step, min, tables.timeout) for kind in found}
             sizes = found[UPDATE].sizes(step) or found[REBUILD].sizes(step) or {}
             sheet.rows.append((
                 text(label), text(step), count(sizes.get(relation)),
-                *(seconds(found[kind], step, tables.timeout, UPDATE_STEPS) for kind in found),
+                *(seconds(found[kind], step, tables.timeout) for kind in found),
                 times(ratio(spent[REBUILD], spent[UPDATE])),
-                *(megabytes([found[kind].steps.get(step, {}).get("nbytes")]) for kind in found), text(row),
+                *(megabytes([found[kind].best(step).get("nbytes")]) for kind in found), text(row),
                 *(reported(value) for value in (paper.standard, paper.modules, paper.schemes)),
                 times(paper.modules_ratio),
             ))  # fmt: skip
@@ -131,7 +130,7 @@ def queries_514(tables: Tables) -> None:
         results, label = found[benchmark.name], benchmark.name
         for query in benchmark.queries:
             tables.check(benchmark.name, query.text, results, {})
-            spent = {mode: results[mode].seconds(query.text) for mode in results}
+            spent = {mode: results[mode].best(query.text).get("seconds") for mode in results}
             sizes = results[SCHEMES].sizes(query.text) or {}
             paper = published.QUERIES.get(query.row)
             sheet.rows.append((

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from bench.harness.process import Measured, Spec, repeated
 from bench.random_numbers import words
 from bench.schemes import facts
 from bench.schemes.catalogue import ADDITION_STEPS, UPDATE_STEPS
 from gpuengine.schemes.closure import Closure
 from gpuengine.schemes.contract import Domain
 
-Step = dict[str, Any]
-Spec = dict[str, Any]
 Ids = list[np.ndarray]
 
 SMALL = 100
@@ -53,14 +52,13 @@ def _take(closure: Closure, columns: Ids, left: Ids) -> None:
     A closure does not keep an edge that follows from others when it comes, so that it may go with these.
     """
     closure.delete(columns, len(columns[0]))
+    lost = closure.contains(left, len(left[0]), Domain.NEW)
     closure.remove()
-    lost = closure.contains(left, len(left[0]), Domain.DELETED)
-    closure.forget()
     if lost.any():
         _add(closure, [column[lost] for column in left])
 
 
-def _timed(name: str, relation: str, closure: Closure, change: Callable[[], None]) -> Step:
+def _timed(name: str, relation: str, closure: Closure, change: Callable[[], None]) -> Measured:
     """The step that `change` is, with counting."""
     start = time.perf_counter()
     change()
@@ -79,24 +77,19 @@ def _warm_up(spec: Spec) -> None:
     _add(closure, [column[:50] for column in columns])
 
 
-def _repeated(spec: Spec, steps: Callable[[], Iterator[Step]]) -> Iterator[Step]:
-    """All steps, again while they are short."""
+def _repeated(spec: Spec, steps: Callable[[], Iterator[Measured]]) -> Iterator[Measured]:
+    """All steps, again while they are short, once the kernels are loaded."""
     _warm_up(spec)
-    spent, runs = 0.0, 0
-    while runs == 0 or (runs < spec["repeat"] and spent < spec["enough"]):
-        for step in steps():
-            spent += step["seconds"]
-            yield step
-        runs += 1
+    yield from repeated(spec, steps)
 
 
-def additions(spec: Spec) -> Iterator[Step]:
+def additions(spec: Spec) -> Iterator[Measured]:
     """Table 5.10: build, then three times a thousand edges."""
     relation, threads = spec["relation"], spec["threads"]
     columns = _ids(facts.GENERATORS[spec["facts"]](spec["size"])[relation])
     batches = [_ids(batch) for batch in facts.additions(spec["size"])]
 
-    def steps() -> Iterator[Step]:
+    def steps() -> Iterator[Measured]:
         closure = Closure(relation, threads=threads)
         for name, batch in zip(ADDITION_STEPS, [columns, *batches], strict=True):
             yield _timed(name, relation, closure, partial(_add, closure, batch))
@@ -111,7 +104,7 @@ def _chosen(count: int) -> tuple[np.ndarray, np.ndarray]:
     return order[:small], order[small : small + large]
 
 
-def update(spec: Spec) -> Iterator[Step]:
+def update(spec: Spec) -> Iterator[Measured]:
     """Table 5.12: build; delete a hundred edges; put them back; delete one of twenty."""
     relation, threads = spec["relation"], spec["threads"]
     columns = _ids(facts.GENERATORS[spec["facts"]](spec["size"])[relation])
@@ -119,7 +112,7 @@ def update(spec: Spec) -> Iterator[Step]:
     small, large = ([column[rows] for column in columns] for rows in chosen)
     without_small, without_large = ([np.delete(column, rows) for column in columns] for rows in chosen)
 
-    def steps() -> Iterator[Step]:
+    def steps() -> Iterator[Measured]:
         closure = Closure(relation, threads=threads)
         changes = (
             partial(_add, closure, columns),
@@ -133,13 +126,13 @@ def update(spec: Spec) -> Iterator[Step]:
     return _repeated(spec, steps)
 
 
-def rebuild(spec: Spec) -> Iterator[Step]:
+def rebuild(spec: Spec) -> Iterator[Measured]:
     """The same states as `update` has, each built from nothing."""
     relation, threads = spec["relation"], spec["threads"]
     columns = _ids(facts.GENERATORS[spec["facts"]](spec["size"])[relation])
     small, large = _chosen(len(columns[0]))
 
-    def steps() -> Iterator[Step]:
+    def steps() -> Iterator[Measured]:
         for name, gone in zip(UPDATE_STEPS, (None, small, None, large), strict=True):
             left = columns if gone is None else [np.delete(column, gone) for column in columns]
             closure = Closure(relation, threads=threads)
@@ -148,7 +141,7 @@ def rebuild(spec: Spec) -> Iterator[Step]:
     return _repeated(spec, steps)
 
 
-def graph(spec: Spec) -> Iterator[Step]:
+def graph(spec: Spec) -> Iterator[Measured]:
     """A real graph: its closure, and scipy's strong components of a matrix made before, in turns."""
     with gzip.open(Path(spec["file"])) as lines:
         edges = np.loadtxt(lines, dtype=np.int64, delimiter="\t")

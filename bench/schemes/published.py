@@ -9,12 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bench.harness.numbers import MoreThan, Number, ratio
 
-class MoreThan(float):
-    """A number that is only known to be exceeded."""
-
-
-Number = float | None
 _HOUR = 3600.0
 _GB = 1000.0
 
@@ -36,13 +32,6 @@ class Three:
         return ratio(self.modules, self.schemes)
 
 
-def ratio(one: Number, other: Number) -> Number:
-    """`one` over `other`; a lower bound if `one` is, None if unknown."""
-    if one is None or not other or isinstance(other, MoreThan):
-        return None
-    return MoreThan(one / other) if isinstance(one, MoreThan) else one / other
-
-
 # Table 5.10, seconds and static memory in MB: initial materialisation, then three times 1,000 facts more.
 BROADER_SECONDS: dict[str, tuple[Three, Three, Three, Three]] = {
     "0.2M": (Three(2800, 28.2, 8.4), Three(96.0, 15.5, 0.8), Three(92.1, 2.8, 0.9), Three(6400, 39.4, 6.1)),
@@ -61,10 +50,6 @@ BROADER_MEGABYTES: dict[str, tuple[Three, Three, Three, Three]] = {
         Three(None, 82_100, 2300),
         Three(None, 82_500, 2300),
     ),
-}
-BROADER_FACTS: dict[str, tuple[float, ...]] = {
-    "0.2M": (29.1e6, 29.8e6, 30.7e6, 53.9e6),
-    "1.4M": (1949.3e6, 1950.4e6, 1951.4e6, 1953.8e6),
 }
 
 
@@ -222,5 +207,5 @@ MODULAR: dict[str, Modular] = {
     "DAG-R": Modular(0.1e6, 22.9e6, 29.60, 3238.86),
 }
 
-# Seconds of GPU Datalog engines on an A100-40GB; see the README of the shared graphs.
+# Seconds of GPU Datalog engines on an A100-40GB; see graphs/README.md.
 GPU_CLOSURE_SECONDS: dict[str, str] = {"SF.cedge": "3.3–3.6", "usroads": "29–83"}

@@ -7,33 +7,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.agreement import disagreements
-from bench.schemes import published
-from bench.schemes.catalogue import (
-    BENCHMARKS,
-    COMPONENT,
-    GRAPHS,
-    INITIAL,
-    LUBM,
-    MODES,
-    MODULES,
-    SCHEMES,
-    SEMI_NAIVE,
-    Benchmark,
-)
-from bench.schemes.published import ratio
-from bench.schemes.run import Cell, Result, Runner
-from bench.schemes.values import (
+from bench.harness.cells import Cell, Outcome
+from bench.harness.numbers import Number, ratio
+from bench.harness.sheets import (
     NOTHING,
     Sheet,
     Value,
     count,
-    elapsed,
     megabytes,
     milliseconds,
     seconds,
     text,
     times,
 )
+from bench.schemes import published
+from bench.schemes.catalogue import (
+    BENCHMARKS,
+    COMPONENT,
+    GRAPHS,
+    INITIAL,
+    MODES,
+    MODULES,
+    SCHEMES,
+    SEMI_NAIVE,
+    Benchmark,
+)
+from bench.schemes.run import Runner
 
 SPARSE_TARGET = 1.2
 """Where tables are the right choice, schemes may take so many times as long."""
@@ -71,33 +70,30 @@ class Tables:
                 if self.quick or mode in benchmark.modes:
                     more = {"queries": [q.text for q in benchmark.queries], "key": benchmark.key}
                     spec = self.runner.benchmark_spec(kind, benchmark, mode, **more)
-                    specs[Cell(kind, benchmark.name, mode)] = spec
+                    specs[Cell(benchmark.name, kind, mode)] = spec
         self.runner.run(specs)
         return {
-            b.name: {m: self.runner.results[cell] for m in modes if (cell := Cell(kind, b.name, m)) in specs}
+            b.name: {m: self.runner.outcomes[cell] for m in modes if (cell := Cell(b.name, kind, m)) in specs}
             for b in benchmarks
         }
 
     def available(self, benchmarks: Sequence[Benchmark]) -> list[Benchmark]:
-        """Without those that are left out of quick runs or whose facts are not there."""
-        chosen = [b for b in benchmarks if self.runner.size(b)]
-        missing = [b for b in chosen if b.facts == LUBM and not self.runner.places.lubm.exists()]
-        return [b for b in chosen if b not in missing]
+        """Without those that are left out of quick runs."""
+        return [b for b in benchmarks if self.runner.size(b)]
 
-    def left_out(self, benchmarks: Sequence[Benchmark]) -> list[str]:
-        """A note on what is not there."""
-        there = self.available(benchmarks)
-        missing = [b for b in benchmarks if self.runner.size(b) and b not in there]
-        return [f"{b.name} is left out: no {b.facts} folder beside the graphs" for b in missing]
-
-    def check(self, name: str, step: str, results: Mapping[str, Result], expected: Mapping[str, int]) -> None:
+    def check(
+        self, name: str, step: str, results: Mapping[str, Outcome], expected: Mapping[str, int]
+    ) -> None:
         """Sizes that differ or are wrong, and cells that failed, are problems."""
         given = {mode: result.sizes(step) for mode, result in results.items()}
         answers = {mode: sizes for mode, sizes in given.items() if sizes is not None}
         printed = tuple(dict.fromkeys(relation for sizes in answers.values() for relation in sizes))
         self.add_problems(f"{name}, {step}: {p}" for p in disagreements(expected, answers, printed))
-        failed = {mode: result for mode, result in results.items() if result.status == "failed"}
-        self.add_problems(f"{name}, {mode}: {result.reason}" for mode, result in failed.items())
+        for mode, outcome in results.items():
+            if outcome.status == "failed":
+                self.add_problems([f"{name}, {mode}: {outcome.reason}"])
+            elif outcome.steps.get(step) and given[mode] is None:
+                self.add_problems([f"{name}, {mode}, {step}: two runs give different sizes"])
 
     def add_problems(self, found: Iterable[str]) -> None:
         for problem in found:
@@ -105,25 +101,31 @@ class Tables:
                 self.problems.append(problem)
 
 
-_Found = dict[str, dict[str, Result]]
+_Modes = Mapping[str, Outcome]
+_Found = dict[str, dict[str, Outcome]]
 
 
-def check_initial(tables: Tables, benchmark: Benchmark, results: Mapping[str, Result]) -> None:
+def check_initial(tables: Tables, benchmark: Benchmark, results: Mapping[str, Outcome]) -> None:
     tables.check(benchmark.name, INITIAL, results, {} if tables.quick else benchmark.expected)
 
 
-def done(results: Mapping[str, Result]) -> dict[str, Any]:
+def done(results: Mapping[str, Outcome]) -> dict[str, Any]:
     """What the step of any mode that finished says; the schemes' if they did."""
     for mode in (SCHEMES, MODULES, SEMI_NAIVE):
         if mode in results and INITIAL in results[mode].steps:
-            return results[mode].steps[INITIAL]
+            return results[mode].best(INITIAL)
     return {}
 
 
-def time_values(tables: Tables, results: Mapping[str, Result], paper: published.Three | None) -> list[Value]:
+def least(outcome: Outcome | None, step: str, timeout: float) -> Number:
+    """The least seconds of a step, or what they are more than; None where there is no cell."""
+    return None if outcome is None else outcome.elapsed(step, min, timeout)
+
+
+def time_values(tables: Tables, results: Mapping[str, Outcome], paper: published.Three | None) -> list[Value]:
     """Seconds of the three modes, and both ratios with the paper's beside them."""
     shown = [seconds(results.get(mode), INITIAL, tables.timeout) for mode in MODES]
-    semi_naive, modules, schemes = (elapsed(results.get(mode), INITIAL, tables.timeout) for mode in MODES)
+    semi_naive, modules, schemes = (least(results.get(mode), INITIAL, tables.timeout) for mode in MODES)
     return [
         *shown,
         times(ratio(semi_naive, schemes)),
@@ -133,13 +135,13 @@ def time_values(tables: Tables, results: Mapping[str, Result], paper: published.
     ]
 
 
-def stored_bytes(results: Mapping[str, Result]) -> list[int | None]:
+def stored_bytes(results: Mapping[str, Outcome]) -> list[int | None]:
     """Bytes of storage of the three modes."""
-    steps = [results[mode].steps.get(INITIAL, {}) if mode in results else {} for mode in MODES]
+    steps = [results[mode].best(INITIAL) if mode in results else {} for mode in MODES]
     return [step.get("nbytes") for step in steps]
 
 
-def memory_values(results: Mapping[str, Result]) -> list[Value]:
+def memory_values(results: Mapping[str, Outcome]) -> list[Value]:
     """Bytes of storage, and peaks, of the three modes."""
     peaks = [results[mode].peak_rss if mode in results else None for mode in MODES]
     return [megabytes(stored_bytes(results)), megabytes(peaks)]
@@ -153,7 +155,7 @@ def benchmarks_511(tables: Tables) -> None:
         "benchmark", "rules", "facts in", "facts out", "grows", "transitive", "union", "thesis:\nfacts in",
         "thesis:\nfacts out", "thesis:\ngrows", "schemes chosen",
     )  # fmt: skip
-    sheet = Sheet("Table 5.11: the benchmarks", headers, notes=tables.left_out(BENCHMARKS))
+    sheet = Sheet("Table 5.11: the benchmarks", headers)
     for benchmark in chosen:
         results = found[benchmark.name]
         check_initial(tables, benchmark, results)
@@ -177,7 +179,7 @@ def initial_512(tables: Tables) -> None:
     """Table 5.12, first part: initial materialisation."""
     chosen = tables.available(BENCHMARKS)
     found = tables.results("materialise", chosen)
-    sheet = Sheet("Table 5.12: initial materialisation", _INITIAL_HEADERS, notes=tables.left_out(BENCHMARKS))
+    sheet = Sheet("Table 5.12: initial materialisation", _INITIAL_HEADERS)
     for benchmark in chosen:
         results = found[benchmark.name]
         check_initial(tables, benchmark, results)
@@ -189,9 +191,9 @@ def initial_512(tables: Tables) -> None:
     tables.sheets.append(sheet)
 
 
-def _sparse_note(tables: Tables, benchmark: Benchmark, results: Mapping[str, Result]) -> list[str]:
+def _sparse_note(tables: Tables, benchmark: Benchmark, results: Mapping[str, Outcome]) -> list[str]:
     """How schemes do where tables are the right choice."""
-    schemes, modules = (elapsed(results.get(m), INITIAL, tables.timeout) for m in (SCHEMES, MODULES))
+    schemes, modules = (least(results.get(m), INITIAL, tables.timeout) for m in (SCHEMES, MODULES))
     found = ratio(schemes, modules)
     if found is None or tables.quick:
         return []
@@ -207,7 +209,7 @@ def memory_513(tables: Tables) -> None:
     headers = (
         "benchmark", "semi-naive\nMB", "modules\nMB", "schemes\nMB", *RATIO_HEADERS, PEAK_HEADER,
     )  # fmt: skip
-    sheet = Sheet("Table 5.13: memory of the materialisation", headers, notes=tables.left_out(BENCHMARKS))
+    sheet = Sheet("Table 5.13: memory of the materialisation", headers)
     for benchmark in chosen:
         results = found[benchmark.name]
         check_initial(tables, benchmark, results)
@@ -222,7 +224,7 @@ def memory_513(tables: Tables) -> None:
     tables.sheets.append(sheet)
 
 
-def _stored(result: Result | None, nbytes: int | None) -> Value:
+def _stored(result: Outcome | None, nbytes: int | None) -> Value:
     if nbytes is not None:
         return megabytes([nbytes])
     return text(result.status) if result is not None else NOTHING
@@ -238,13 +240,13 @@ def modular_1(tables: Tables) -> None:
         "Mat/\nMat-Mod", "paper:\nMat/\nMat-Mod", "semi-naive/\nschemes", "modules/\nschemes", STORED_HEADER,
         PEAK_HEADER,
     )  # fmt: skip
-    sheet = Sheet("Modular materialisation, table 1", headers, notes=tables.left_out(wanted))
+    sheet = Sheet("Modular materialisation, table 1", headers)
     for benchmark in chosen:
         results = found[benchmark.name]
         check_initial(tables, benchmark, results)
         paper = published.MODULAR[benchmark.modular]
         values = time_values(tables, results, None)
-        spent = [elapsed(results.get(mode), INITIAL, tables.timeout) for mode in MODES]
+        spent = [least(results.get(mode), INITIAL, tables.timeout) for mode in MODES]
         sheet.rows.append((
             text(f"{benchmark.name} ({benchmark.modular})"), count(done(results).get("facts_out")),
             *values[:3], times(ratio(spent[0], spent[1])), times(ratio(paper.without, paper.with_modules)),
@@ -269,8 +271,7 @@ def eqrel(tables: Tables) -> None:
 def real(tables: Tables) -> None:
     """Real graphs: building the closure against scipy's strong components."""
     graphs = [g for g in GRAPHS if g.quick or not tables.quick]
-    there = [g for g in graphs if (tables.runner.places.graphs / g.file).exists()]
-    specs = {Cell("graph", g.name): tables.runner.graph_spec(g) for g in there}
+    specs = {Cell(g.name, "graph"): tables.runner.graph_spec(g) for g in graphs}
     tables.runner.run(specs)
     headers = (
         "graph", "edges", "pairs", "closure\nms", "scipy\nms", "closure/\nscipy", "closure\nMB",
@@ -278,13 +279,12 @@ def real(tables: Tables) -> None:
     )  # fmt: skip
     sheet = Sheet("Real graphs: closure against scipy's strong components (best of 5 each)", headers)
     sheet.notes.append("scipy, if installed, gets a csr matrix made before; the closure gets columns of ids.")
-    sheet.notes += [f"{g.name} is left out: no {g.file}" for g in graphs if g not in there]
-    for graph in there:
-        result = tables.runner.results[Cell("graph", graph.name)]
+    for graph in graphs:
+        result = tables.runner.outcomes[Cell(graph.name, "graph")]
         tables.check(graph.name, "closure", {"closure": result}, {"path": graph.pairs})
         if "closure" not in result.steps:
             continue
-        closure, scipy = result.steps["closure"], result.seconds("scipy")
+        closure, scipy = result.best("closure"), result.best("scipy").get("seconds")
         sheet.rows.append((
             text(graph.name), count(closure["facts_in"]), count(closure["sizes"]["path"]),
             milliseconds(closure["seconds"]), milliseconds(scipy), times(ratio(closure["seconds"], scipy)),

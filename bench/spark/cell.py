@@ -1,4 +1,4 @@
-"""The process that measures on Spark: takes a file of cells as JSON, prints a line of JSON for each step.
+"""The process that measures on Spark; see `bench.harness.process`.
 
 All cells of a file have the same master: a process has one session.
 """
@@ -15,13 +15,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.harness.process import Measured, Spec, measure_cells
 from bench.spark import loops, session, workloads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-Spec = dict[str, Any]
-Measured = dict[str, Any]
 
 _REPEAT = 3
 _ENOUGH_SECONDS = 20.0
@@ -259,24 +257,22 @@ KINDS: dict[str, Callable[[SparkSession, Spec], Iterator[Measured]]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Measure the cells given; one that fails says so and the next one is run."""
+    """Measure the cells given, all in one session, whose start is a step of each."""
     specs: list[Spec] = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     started = time.perf_counter()
     spark = session.start(specs[0]["master"])
     session_seconds = time.perf_counter() - started
-    failed = False
-    for number, spec in enumerate(specs):
-        print(json.dumps({"cell": number, "step": "session", "seconds": session_seconds}), flush=True)
+
+    def measure(spec: Spec) -> Iterator[Measured]:
+        yield {"step": "session", "seconds": session_seconds}
         try:
-            for step in KINDS[spec["kind"]](spark, spec):
-                print(json.dumps({"cell": number, **step}), flush=True)
-        except Exception as error:
-            failed = True
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            print(json.dumps({"cell": number, "error": reason}), flush=True)
-        spark.catalog.clearCache()
+            yield from KINDS[spec["kind"]](spark, spec)
+        finally:
+            spark.catalog.clearCache()
+
+    code = measure_cells(arguments, measure)
     spark.stop()
-    return int(failed)
+    return code
 
 
 if __name__ == "__main__":

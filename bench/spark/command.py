@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
-from rich.console import Console
-
-from bench import machine
+from bench.harness.command import Session, add_options, settings_of
+from bench.harness.sheets import print_sheet
 from bench.prepare import Places
-from bench.schemes.command import print_sheet
-from bench.schemes.run import Settings
 from bench.spark.run import Choice, Runner
 from bench.spark.sheets import Report, add_workload, targets
 from bench.spark.workloads import WORKLOADS
 
 _LIMIT = 180.0
-_MEMORY_SHARE = 0.6
-_BUSY = 0.5
-_WIDTH = 190
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -40,12 +30,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--limit", type=float, default=_LIMIT, help=f"seconds for each process ({_LIMIT:.0f})"
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="small sizes and shared processes; times mean nothing"
-    )
-    parser.add_argument(
-        "--json", type=Path, default=None, metavar="FILE", help="write everything for machines too"
-    )
+    add_options(parser)
 
 
 def run_command(options: argparse.Namespace, places: Places) -> int:
@@ -54,59 +39,20 @@ def run_command(options: argparse.Namespace, places: Places) -> int:
         raise ValueError("PySpark is not installed: pip install 'gpuengine[spark]'")
     if options.scale <= 0:
         raise ValueError(f"--scale {options.scale:g}: a factor is greater than 0")
-    settings = Settings(options.quick, options.limit, int(_MEMORY_SHARE * machine.physical_memory()))
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
-    before, stopped = machine.describe(), False
-    _print_header(console, before, settings)
+    session = Session(settings_of(options, options.limit))
     report = Report(options.limit, options.quick)
-    with console.status("") as status:
-        runner = Runner(settings, places, Choice(options.scale, tuple(options.master)), status.update)
+    with session.console.status("") as status:
+        runner = Runner(session.settings, places, Choice(options.scale, tuple(options.master)), status.update)
         wanted = [w for w in WORKLOADS if not options.only or w.name in options.only]
         try:
-            for group in [wanted] if settings.quick else [[w] for w in wanted]:
+            for group in [wanted] if options.quick else [[w] for w in wanted]:
                 runner.run(group)
                 for workload in group:
                     add_workload(report, workload, runner.of(workload))
-                    print_sheet(report.sheets[-1], console)
+                    print_sheet(report.sheets[-1], session.console)
         except KeyboardInterrupt:
-            stopped = True
+            session.stopped = True
     if report.targets:
         report.sheets.append(targets(report))
-        print_sheet(report.sheets[-1], console)
-    for problem in report.problems:
-        console.print(f"[bold red]WRONG[/bold red] {problem}", highlight=False)
-    if options.json is not None:
-        options.json.write_text(json.dumps(_to_json(report, runner, before), indent=1), encoding="utf-8")
-    if stopped:
-        print("bench: stopped", file=sys.stderr)
-        return 130
-    return 1 if report.problems else 0
-
-
-def _print_header(console: Console, about: dict[str, Any], settings: Settings) -> None:
-    how = f"a process for each contender, at most {settings.timeout:.0f} s"
-    if settings.quick:
-        how = "quick: small sizes and shared processes, so the times mean nothing"
-    console.print(f"{about['processor']}, {about['cores']} cores; {how}", highlight=False)
-    if about["load_average"] >= _BUSY * about["cores"]:
-        busy = f"The machine was busy (load {about['load_average']:.1f}): do not quote these times."
-        console.print(f"[bold yellow]{busy}[/bold yellow]")
-
-
-def _to_json(report: Report, runner: Runner, about: dict[str, Any]) -> dict[str, Any]:
-    cells = [
-        {
-            "workload": cell.workload, "contender": cell.kind, "master": cell.mode, "status": outcome.status,
-            "reason": outcome.reason, "peak_rss": outcome.peak_rss, "steps": outcome.steps,
-        }
-        for cell, outcome in runner.outcomes.items()
-    ]  # fmt: skip
-    return {
-        "machine": about,
-        "quick": report.quick,
-        "limit": report.limit,
-        "scale": runner.choice.scale,
-        "tables": [sheet.to_json() for sheet in report.sheets],
-        "cells": cells,
-        "problems": report.problems,
-    }
+        print_sheet(report.sheets[-1], session.console)
+    return session.end(report.problems, report.sheets, runner.outcomes, options.json, scale=options.scale)

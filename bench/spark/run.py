@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.cells import Cell, Outcome, Say, run_cells
+from bench.harness.cells import Cell, Outcome, Say, Settings, run_cells
 from bench.prepare import ROOT, VERSION, Places, once
-from bench.schemes.run import Settings
 from bench.spark.workloads import ENCODE, INGEST, INSERT, OVERHEAD, Workload
 
 _MODULE = "bench.spark.cell"

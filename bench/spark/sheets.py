@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from bench.agreement import disagreements
-from bench.cells import Cell, Outcome
-from bench.schemes.published import MoreThan, Number, ratio
-from bench.schemes.values import NOTHING, Sheet, Value, count, text, times
+from bench.harness import sheets
+from bench.harness.cells import Cell, Outcome
+from bench.harness.numbers import Number, ratio
+from bench.harness.sheets import NOTHING, Sheet, Value, count, shown_seconds, text, times
 from bench.spark import workloads as w
 from bench.spark.run import CALLS, steps_of
 from bench.spark.workloads import Workload
-from bench.table import seconds
 
 FASTER_THAN_PLAIN, FASTER_ON_TWO, OVER_ARROW, OVERHEAD_SECONDS = 10.0, 1.6, 3.0, 3.0
 DECOMPOSED_TARGET = "closure-random"
@@ -23,13 +22,9 @@ Outcomes = Mapping[Cell, Outcome]
 
 
 @dataclass(slots=True)
-class Report:
-    """Sheets, everything that is wrong, and targets as (what, found, whether it holds)."""
+class Report(sheets.Report):
+    """Also targets as (what, found, whether it holds)."""
 
-    limit: float
-    quick: bool = False
-    sheets: list[Sheet] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
     targets: list[tuple[str, Value, bool]] = field(default_factory=list)
 
     def aim(self, what: str, found: Number, show: Callable[[Number], Value], holds: bool) -> None:
@@ -92,10 +87,10 @@ def _fixpoint(report: Report, workload: Workload, outcomes: Outcomes) -> Sheet:
         "in rounds\nMB", "loop/\nthis", "this/\ndriver",
     )  # fmt: skip
     sheet = Sheet(f"{workload.name}: {workload.about}", headers)
-    spent = {cell: outcome.elapsed("run", min, report.limit) for cell, outcome in outcomes.items()}
+    spent = {cell: outcome.elapsed("run", min, report.timeout) for cell, outcome in outcomes.items()}
     driver = next((s for cell, s in spent.items() if cell.kind == w.DRIVER), None)
     for cell, outcome in outcomes.items():
-        run = best(outcome, "run")
+        run = outcome.best("run")
         loop = next(
             (s for c, s in spent.items() if c.mode == cell.mode and c.kind in (w.PLAIN, w.LABELS)), None
         )
@@ -130,9 +125,9 @@ def _pipeline(report: Report, workload: Workload, outcomes: Outcomes) -> Sheet:
     headers = ("step", "master", "rows", "s", *(f"over\n{peer}" for peer in peers), "jobs", "shuffled\nMB")
     sheet = Sheet(f"{workload.name}: {workload.about}", headers)
     for cell, outcome in outcomes.items():
-        spent = {step: outcome.elapsed(step, min, report.limit) for step in steps_of(workload)}
+        spent = {step: outcome.elapsed(step, min, report.timeout) for step in steps_of(workload)}
         for step in steps_of(workload):
-            run = best(outcome, step)
+            run = outcome.best(step)
             over = ratio(spent[step], spent["toArrow"])
             sheet.rows.append((
                 text(step), text(cell.mode), count(next(iter(run.get("sizes", {}).values()), None)),
@@ -149,10 +144,10 @@ def _pipeline(report: Report, workload: Workload, outcomes: Outcomes) -> Sheet:
 def _scaling(report: Report, workload: Workload, outcomes: Outcomes) -> Sheet:
     headers = ("master", "method", "facts", "s", "tasks", "longest/\nmean", "first/\nthis", "shuffled\nMB")
     sheet = Sheet(f"{workload.name}: {workload.about}", headers)
-    spent = {cell: outcome.elapsed("run", min, report.limit) for cell, outcome in outcomes.items()}
+    spent = {cell: outcome.elapsed("run", min, report.timeout) for cell, outcome in outcomes.items()}
     first = next(iter(spent.values()), None)
     for cell, outcome in outcomes.items():
-        run, faster = best(outcome, "run"), ratio(first, spent[cell])
+        run, faster = outcome.best("run"), ratio(first, spent[cell])
         sheet.rows.append((
             text(cell.mode), text(run.get("method", "–")),
             count(run.get("sizes", {}).get(workload.relation)), shown_seconds(outcome, spent[cell]),
@@ -169,8 +164,8 @@ def _overhead(report: Report, workload: Workload, outcomes: Outcomes) -> Sheet:
     headers = ("where", "master", "session\ns", *(f"{call}\ns" for call in CALLS), "jobs")
     sheet = Sheet(f"{workload.name}: {workload.about}", headers)
     for cell, outcome in outcomes.items():
-        spent = [outcome.elapsed(call, min, report.limit) for call in CALLS]
-        started = outcome.elapsed("session", min, report.limit)
+        spent = [outcome.elapsed(call, min, report.timeout) for call in CALLS]
+        started = outcome.elapsed("session", min, report.timeout)
         sheet.rows.append((
             text(cell.kind), text(cell.mode),
             *(shown_seconds(outcome, found) for found in (started, *spent)),
@@ -188,9 +183,9 @@ def _insert(report: Report, workload: Workload, outcomes: Outcomes) -> Sheet:
     headers = ("step", "master", "facts", "s", "anew/\nthis", "jobs", "shuffled\nMB")
     sheet = Sheet(f"{workload.name}: {workload.about}", headers)
     for cell, outcome in outcomes.items():
-        spent = {step: outcome.elapsed(step, min, report.limit) for step in steps_of(workload)}
+        spent = {step: outcome.elapsed(step, min, report.timeout) for step in steps_of(workload)}
         for step in steps_of(workload):
-            run = best(outcome, step)
+            run = outcome.best(step)
             facts = run.get("sizes", run.get("before", {})).get(workload.relation)
             against = ratio(spent["anew"], spent[step]) if step == "insert" else None
             sheet.rows.append((
@@ -219,20 +214,6 @@ def targets(report: Report) -> Sheet:
     for what, found, holds in report.targets:
         sheet.rows.append((text(what), found, text("holds" if holds else "missed")))
     return sheet
-
-
-def best(outcome: Outcome, step: str) -> dict[str, Any]:
-    """The fastest run of a step; empty if there is none."""
-    return min(outcome.steps.get(step, []), key=lambda run: run["seconds"], default={})
-
-
-def shown_seconds(outcome: Outcome | None, found: Number) -> Value:
-    """Seconds, or why there are none."""
-    if isinstance(found, MoreThan):
-        return text(f"> {found:.0f}")
-    if found is None:
-        return text(outcome.status) if outcome is not None and outcome.status != "ok" else NOTHING
-    return Value(seconds(found), found)
 
 
 def _megabytes(value: float | None) -> Value:

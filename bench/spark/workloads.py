@@ -130,4 +130,3 @@ WORKLOADS = (
         SAME_GENERATION, "sg", "tree-and-more", 4_000, 60,
     ),
 )  # fmt: skip
-BY_NAME = {workload.name: workload for workload in WORKLOADS}

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-Measured = dict[str, Any]
-Spec = Mapping[str, Any]
+from bench.harness.process import Measured, Spec
 
 DIGEST_ROWS = 2_000_000
 """The whole contents of a relation are compared up to here, above that its size only."""
 _RUNS = 3
 _ENOUGH_SECONDS = 2.0
-
-
-class NotApplicable(Exception):
-    """A contender cannot do it; the message says why."""
 
 
 def program(spec: Spec) -> str:

@@ -10,11 +10,12 @@ from functools import partial
 import duckdb
 import pyarrow as pa
 
+from bench.harness.process import Measured, NotApplicable, Spec
 from bench.peers.duckdb import Connection, evaluate_cte, evaluate_loop
 from bench.peers.protocol import NotApplicable as NoQuery
 from bench.rules import RuleError, Rules, parse_rules
 from bench.updates import facts
-from bench.updates.common import DIGEST_ROWS, Measured, NotApplicable, Spec, program, repeated
+from bench.updates.common import DIGEST_ROWS, program, repeated
 from bench.updates.facts import Pool, Tables
 from bench.updates.workloads import WITH_RULE
 

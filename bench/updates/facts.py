@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench.lubm import read_axioms
 from bench.random_numbers import below, unit, words
 from bench.schemes import facts as published
 from bench.updates.workloads import (
@@ -132,7 +132,7 @@ def make(spec: Mapping[str, Any]) -> Tables:
     tables = lubm(spec["file"], spec["rows"])
     if spec["facts"] == LUBM:
         return tables
-    return rdfs(tables, Path(spec["axioms"]).read_text(encoding="utf-8").splitlines())
+    return rdfs(tables, read_axioms())
 
 
 class Pool:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 import gpuengine
+from bench.harness.process import Measured, Spec
 from bench.updates import facts
-from bench.updates.common import DIGEST_ROWS, Measured, Spec, program, repeated
+from bench.updates.common import DIGEST_ROWS, program, repeated
 from bench.updates.facts import Picked, Pool, Tables
 from bench.updates.workloads import LATENCIES, WITH_RULE
 from gpuengine import Engine

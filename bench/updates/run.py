@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bench.cells import ANEW, DUCKDB, DURABLE, LATENCY, UPDATE, Cell, Outcome, Say, fill
+from bench.harness.cells import ANEW, DUCKDB, DURABLE, LATENCY, UPDATE, Cell, Outcome, Say, Settings, fill
+from bench.lubm import prepare_lubm
 from bench.prepare import Places
-from bench.schemes.run import Settings, prepare_lubm
 from bench.updates.workloads import DURABLE_STEPS, LUBM, RDFS, Workload
 
 _QUICK_ROWS = 150
@@ -23,12 +23,6 @@ class Runner:
         self.settings, self.places, self.say = settings, places, say
         self.counting = counting
         self.outcomes: dict[Cell, Outcome] = {}
-
-    def missing(self, workload: Workload) -> str | None:
-        """Why a workload cannot be run here, or None."""
-        if workload.facts in (LUBM, RDFS) and not self.places.lubm.exists():
-            return f"no {self.places.lubm}"
-        return None
 
     def run(self, workloads: Sequence[Workload]) -> None:
         """Fill `outcomes`; quick ones share a process."""
@@ -63,5 +57,5 @@ class Runner:
         if workload.facts in (LUBM, RDFS):
             folder = prepare_lubm(self.places, size)
             spec |= {"program_file": str(folder / "lubm.dl"), "file": str(folder / "facts.npz")}
-            spec |= {"axioms": str(self.places.lubm / "axioms.tsv"), "rows": _QUICK_ROWS if quick else None}
+            spec["rows"] = _QUICK_ROWS if quick else None
         return spec

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bench.agreement import disagreements
-from bench.cells import ANEW, DUCKDB, DURABLE, Cell, Outcome
+from bench.harness.cells import ANEW, DUCKDB, DURABLE, Cell, Outcome
+from bench.harness.numbers import MoreThan, Number, ratio
+from bench.harness.sheets import NOTHING, Report, Sheet, Value, count, reported, shown_seconds, text, times
 from bench.schemes.published import MODULAR as MODULAR_INITIAL
-from bench.schemes.published import MoreThan, Number, ratio
-from bench.schemes.values import NOTHING, Sheet, Value, count, reported, text, times
-from bench.table import megabytes, seconds
+from bench.table import megabytes
 from bench.updates import published
 from bench.updates.workloads import DURABLE_STEPS, Step, Workload
 
 Of = Callable[[list[float]], float]
-
-
-@dataclass(slots=True)
-class Report:
-    """Sheets and everything that is wrong."""
-
-    timeout: float
-    quick: bool = False
-    sheets: list[Sheet] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
 
 
 def add_workload(report: Report, workload: Workload, outcomes: Mapping[Cell, Outcome]) -> None:
@@ -168,16 +158,6 @@ def _facts(step: Step, outcomes: list[Outcome]) -> list[Value]:
     if done is None:
         return [NOTHING, NOTHING]
     return [count(done.get("changed")), count(sum(done["sizes"].values()))]
-
-
-def shown_seconds(outcome: Outcome, value: Number) -> Value:
-    """Seconds, or why there are none."""
-    if value is None:
-        return {"skipped": text("n/a"), "memory": text("memory"), "failed": text("failed")}.get(
-            outcome.status, NOTHING
-        )
-    sign = "> " if isinstance(value, MoreThan) else ""
-    return Value(f"{sign}{seconds(value)}", f"> {float(value)}" if sign else float(value))
 
 
 def _ratio(row: _Row, anew: Number, update: Number) -> Value:

@@ -203,4 +203,3 @@ WORKLOADS: tuple[Workload, ...] = (
         _WIDE, fixed=("partOf",), is_latency=True,
     ),
 )  # fmt: skip
-BY_NAME = {workload.name: workload for workload in WORKLOADS}

@@ -2,26 +2,30 @@
 
 Nothing heavy is imported before the arguments are understood: ``gpuengine --help`` needs the standard
 library only. Each command is a module of this package with one function, loaded when it is asked for.
+Nothing at all is imported here before signals and standard streams are in order.
 """
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
-from gpuengine.cli.arguments import parse_arguments
-from gpuengine.cli.failures import guarded
+_OBJECTS_BETWEEN_COLLECTIONS = 10_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
-    0 success; 1 the program, the data or the evaluation is at fault; 2 usage; 130 interrupted
-    (143 by SIGTERM); 141 the reader of standard output went away.
+    0 success; 1 the program, the data or the evaluation is at fault; 2 usage; 124 out of time; 130
+    interrupted (143 by SIGTERM); 141 the reader of standard output went away.
     """
-    arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
-    return guarded(arguments.command, arguments)
+    from gpuengine.cli.arguments import parse_arguments
+    from gpuengine.cli.failures import guarded
+
+    return guarded(lambda: parse_arguments(sys.argv[1:] if argv is None else argv))
 
 
 def entry() -> None:
@@ -29,6 +33,26 @@ def entry() -> None:
 
     At once: taking the interpreter and its libraries apart takes longer than many programs.
     """
+    from gpuengine import unsupported
+
+    # What a program is made of lives as long as this process: the collector is to look at it less often.
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end_while_starting)
+    if (why := unsupported()) is not None:
+        sys.exit(f"error: {why}")
+    from gpuengine.cli.streams import prepare_streams
+
+    prepare_streams()
     code = main()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stderr.flush()
     os._exit(code)
+
+
+def _end_while_starting(number: int, frame: object) -> None:
+    """Ctrl-C before anything has begun."""
+    try:
+        os.write(2, b"interrupted\n")
+    finally:
+        os._exit(128 + number)

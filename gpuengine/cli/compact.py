@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 
-from gpuengine.cli.clock import Clock
-from gpuengine.cli.interrupts import say_when_interrupted
+from gpuengine.cli.failures import say_when_failed, say_when_interrupted
 from gpuengine.cli.knowledge_bases import refuse_those_of_spark
-from gpuengine.cli.live import live_line, size
+from gpuengine.cli.live import Clock, live_line, size
 
 
 def compact(arguments: argparse.Namespace) -> int:
@@ -25,6 +24,7 @@ def compact(arguments: argparse.Namespace) -> int:
             line.show(f"compacting {arguments.kb}")
             before = store.describe()
             store.compact()
+            say_when_failed("the knowledge base is compacted")
             after = store.describe()
     finally:
         line.clear()

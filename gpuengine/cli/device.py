@@ -23,7 +23,7 @@ _HINT = (
 
 def open_device(number: int, *, as_json: bool) -> CudaBackend:
     """The backend on a GPU. Raises `BackendError` that says why there is none, `as_json` on stdout too."""
-    from gpuengine.evaluation.accelerator import explain
+    from gpuengine.evaluation.placement.accelerator import explain
     from gpuengine.kernels.cuda import backend
 
     try:
@@ -36,15 +36,14 @@ def open_device(number: int, *, as_json: bool) -> CudaBackend:
 
 def check_device(arguments: argparse.Namespace) -> int:
     """Run the contract suite and a short benchmark, and print a report; 1 if anything went wrong."""
-    from gpuengine import device_check
-    from gpuengine.doctor import gpu_findings
+    from gpuengine.doctor import checkup, gpu_findings
 
     backend = open_device(arguments.device, as_json=arguments.json)
     line = live_line(quiet=arguments.json)
     report: dict[str, Any] = {
-        "versions": device_check.versions(),
+        "versions": checkup.versions(),
         "gpu": {finding.name: finding.value for finding in gpu_findings()},
-        "device": {"number": str(arguments.device), **device_check.describe(backend)},
+        "device": {"number": str(arguments.device), **checkup.describe(backend)},
     }
     show = not arguments.json
     if show:
@@ -90,14 +89,14 @@ def _run_benchmark(
     backend: CudaBackend, line: LiveLine, *, show: bool
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """What was measured, and what went wrong with it."""
-    from gpuengine import device_check
+    from gpuengine.doctor import checkup
 
     if show:
         print("\nBenchmark")
     done: list[dict[str, Any]] = []
     line.show("benchmark")
     try:
-        for measured in device_check.benchmark(backend, device_check.SIZES):
+        for measured in checkup.benchmark(backend, checkup.SIZES):
             line.clear()
             done.append({**asdict(measured), "rate": measured.rate})
             if show:
@@ -143,7 +142,7 @@ def tune_device(arguments: argparse.Namespace) -> int:
     """Measure what decides between the CPU and a GPU, store it for such GPUs, and print old and new."""
     import time
 
-    from gpuengine import device_tuning
+    from gpuengine.doctor import tuning
     from gpuengine.evaluation.thresholds import load_thresholds, store_thresholds
 
     started = time.perf_counter()
@@ -151,17 +150,17 @@ def tune_device(arguments: argparse.Namespace) -> int:
     opening = time.perf_counter() - started
     line = live_line(quiet=arguments.json)
     try:
-        measured = device_tuning.measure(
+        measured = tuning.measure(
             backend,
             opening,
-            timer=device_tuning.best_of_several,
-            deltas=device_tuning.DELTAS,
-            moved_rows=device_tuning.MOVED_ROWS,
+            timer=tuning.best_of_several,
+            deltas=tuning.DELTAS,
+            moved_rows=tuning.MOVED_ROWS,
             say=line.show,
         )
     finally:
         line.clear()
-    old, new = load_thresholds(backend.device_name), device_tuning.choose(measured)
+    old, new = load_thresholds(backend.device_name), tuning.choose(measured)
     path = store_thresholds(backend.device_name, new)
     if arguments.json:
         content = {

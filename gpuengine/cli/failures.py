@@ -1,49 +1,214 @@
-"""What a user sees when something goes wrong, and the exit code that says so."""
+"""What a user sees when something goes wrong or is interrupted, and the exit code that says so.
+
+Ctrl-C, SIGTERM and ``--timeout`` end a command within a second, with one line and no half-written file.
+Python raises KeyboardInterrupt in the main thread as soon as that runs Python code again, and then everything
+unwinds: the fixpoint stops, files being written are removed. But the main thread can be inside one long call
+of Arrow or the kernel compiler. So a second thread learns of the signal through a pipe, waits a little, and
+ends the process itself.
+"""
 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
+import signal
 import sys
-from collections.abc import Callable
-from types import TracebackType
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType, TracebackType
+from typing import TextIO
 
-from gpuengine.cli.interrupts import Interrupts
 from gpuengine.errors import GpuEngineError, Interrupted, ProgramErrors
+
+GRACE_SECONDS = 0.5
+
+OUT_OF_TIME = 124
+"""What timeout(1) returns."""
+
+_settling: list[Callable[[], None]] = []
+"""Files being written are removed, or put in place, if the process is ended by the second thread."""
+
+
+@contextmanager
+def settled_when_ended(settle: Callable[[], None]) -> Iterator[None]:
+    """Call `settle` should the process be ended now."""
+    _settling.append(settle)
+    try:
+        yield
+    finally:
+        _settling.remove(settle)
+
+
+def say_when_interrupted(outcome: Callable[[], str]) -> None:
+    """From now on an interrupt comes to this; it is asked when one is reported."""
+    global _outcome
+    _outcome = outcome
+
+
+def note_work(work: Callable[[], str]) -> None:
+    """What is being done from now on; who is out of time is told."""
+    global _work
+    _work = work
+
+
+def _work() -> str:
+    return ""
+
+
+def outcome() -> Callable[[], str]:
+    """What an interrupt comes to as things are."""
+    return _outcome
+
+
+def _outcome() -> str:
+    return "no output file was changed"
+
+
+class Interrupts:
+    """Watches for SIGINT and SIGTERM from `install` until the process ends."""
+
+    def __init__(self) -> None:
+        self._code = 128 + signal.SIGINT
+        self._seconds = 0.0
+        self._reported = threading.Lock()
+
+    def install(self) -> None:
+        """Only in the main thread of a process; elsewhere signals are not ours to handle."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        read_end, write_end = os.pipe()
+        os.set_blocking(write_end, False)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, self._raise)
+        signal.signal(signal.SIGALRM, self._raise)
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        threading.Thread(target=self._watch, args=(read_end,), name="gpuengine-signals", daemon=True).start()
+
+    def end_after(self, seconds: float | None) -> None:
+        """End as by a signal when so much time has passed."""
+        if seconds is not None and threading.current_thread() is threading.main_thread():
+            self._seconds = seconds
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def report(self, where: str = "") -> int:
+        """Say that the work was interrupted, and of which work time ran out, once; returns the exit code."""
+        if self._reported.acquire(blocking=False):
+            clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+            is_late = self._code == OUT_OF_TIME
+            said = f"error: out of time after {self._seconds:g} s" if is_late else "interrupted"
+            with suppress(Exception):  # saying so must not fail
+                said = f"{said}; {_outcome()}"
+            where = where or _work()
+            if is_late and where:
+                said = f"{said}\n  while {where}"
+            print(f"{clear}{said}", file=sys.stderr, flush=True)
+        return self._code
+
+    def _raise(self, number: int, frame: FrameType | None) -> None:
+        self._code = _exit_code(number)
+        raise KeyboardInterrupt
+
+    def _watch(self, read_end: int) -> None:
+        while True:
+            received = os.read(read_end, 1)[0]
+            if received in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+                break
+        self._code = _exit_code(received)
+        threading.Event().wait(GRACE_SECONDS)
+        for settle in list(_settling):
+            with suppress(Exception):
+                settle()
+        os._exit(self.report())
+
+
+def _exit_code(number: int) -> int:
+    return OUT_OF_TIME if number == signal.SIGALRM else 128 + number
+
 
 READER_GONE = 141
 """What a shell reports for a process that SIGPIPE ended."""
 
+_done = ""
 
-def guarded(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
-    """Run a command; turn what it raises into a message on standard error and an exit code."""
+
+def say_when_failed(done: str) -> None:
+    """What was done for good, and is to be told beside whatever fails from now on."""
+    global _done
+    _done = done
+
+
+def guarded(parse: Callable[[], argparse.Namespace]) -> int:
+    """Run the command of the arguments; turn what it raises into a message and an exit code."""
     sys.excepthook = _report_bug
+    warnings.showwarning = _warn
+    say_when_failed("")
     interrupts = Interrupts()
-    interrupts.install()
     try:
-        code = command(arguments)
+        interrupts.install()
+        arguments = parse()
+        interrupts.end_after(arguments.timeout)
+        code = int(arguments.command(arguments))
         sys.stdout.flush()
         return code
-    except (KeyboardInterrupt, Interrupted):
+    except SystemExit as error:  # of usage and --help
+        return _flushed(error)
+    except KeyboardInterrupt:
         return interrupts.report()
+    except Interrupted as error:
+        return interrupts.report(error.where)
     except ProgramErrors as error:
         return _fail(error.render())
     except GpuEngineError as error:
         return _fail(f"error: {_with_notes(error)}", error.exit_code)
     except BrokenPipeError:
-        # Standard output may be flushed once more when the process ends; let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return READER_GONE
+        _forget_output()
+        return _fail("", READER_GONE)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
+        if not where and error.errno == errno.ENOSPC:
+            where = "standard output: "
+        _forget_output()
         return _fail(f"error: {where}{error.strerror or error}")
     except MemoryError:
         return _fail("error: out of memory\n  hint: set a budget with --memory, or output less")
 
 
-def _fail(message: str, code: int = 1) -> int:
-    print(message, file=sys.stderr)
+def _flushed(error: SystemExit) -> int:
+    """Its code, with what was printed flushed."""
+    code = error.code if isinstance(error.code, int) else 0
+    try:
+        sys.stdout.flush()
+    except OSError as failure:
+        _forget_output()
+        return READER_GONE if isinstance(failure, BrokenPipeError) else 1
     return code
+
+
+def _forget_output() -> None:
+    """Standard output may be flushed once more when the process ends; let that go nowhere."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fail(message: str, code: int = 1) -> int:
+    lines = [message, f"  note: {_done}" if message else f"note: {_done}"] if _done else [message]
+    if any(lines):
+        print("\n".join(filter(None, lines)), file=sys.stderr)
+    return code
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    print(f"warning: {message}", file=file or sys.stderr)
 
 
 def _with_notes(error: BaseException) -> str:

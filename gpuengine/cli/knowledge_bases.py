@@ -8,15 +8,30 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuengine.cli.arguments_kb import is_knowledge_base, is_saved_by_spark
 from gpuengine.errors import StoreError
 
 if TYPE_CHECKING:
     from gpuengine.engine import Engine
+    from gpuengine.rdf.engine import RdfEngine
+    from gpuengine.temporal.engine import TemporalEngine
 
 
 def open_knowledge_base(path: Path, arguments: argparse.Namespace, *, read_only: bool) -> Engine:
-    """The engine of a knowledge base, with the options that the arguments have for it."""
+    """The engine of a knowledge base; of one of RDF the engine that keeps its triples."""
+    from gpuengine.engine import Engine
+    from gpuengine.rdf.engine import RdfEngine
+
+    engine = open_any(path, arguments, read_only=read_only)
+    if isinstance(engine, RdfEngine):
+        return engine.engine
+    assert isinstance(engine, Engine)
+    return engine
+
+
+def open_any(
+    path: Path, arguments: argparse.Namespace, *, read_only: bool
+) -> Engine | TemporalEngine | RdfEngine:
+    """What was saved, with the options that the arguments have for it."""
     from gpuengine.opening import open as open_engine
 
     refuse_those_of_spark(path)
@@ -29,6 +44,32 @@ def open_knowledge_base(path: Path, arguments: argparse.Namespace, *, read_only:
         device=getattr(arguments, "device", 0),
         device_memory=getattr(arguments, "device_memory", None),
     )
+
+
+def is_knowledge_base(path: Path) -> bool:
+    """Does it look like one? Opening it tells."""
+    return (path / "manifest.json").is_file()
+
+
+def is_saved_by_spark(path: Path) -> bool:
+    """Did ``run --on spark --save`` write it?"""
+    return (path / "saved.json").is_file()
+
+
+def is_temporal_base(path: Path) -> bool:
+    """Is it a knowledge base of DatalogMTL?"""
+    from gpuengine.maintenance.store.state import read_state
+
+    return is_knowledge_base(path) and read_state(path, "none").meta.get("language") == "mtl"
+
+
+def is_rdf_base(path: Path) -> bool:
+    """Is it a knowledge base of RDF?"""
+    from gpuengine.maintenance.store.state import read_state
+
+    if not is_knowledge_base(path):
+        return False
+    return read_state(path, "none").meta.get("notes", {}).get("language") == "rdf"
 
 
 def refuse_those_of_spark(path: Path) -> None:

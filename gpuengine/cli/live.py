@@ -1,13 +1,16 @@
-"""One line on a terminal that says what is going on; nothing anywhere else."""
+"""What goes on, in one line of a terminal, and where the seconds and the memory of a run went."""
 
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuengine.cli.clock import rss
+from gpuengine.cli.failures import note_work
+from gpuengine.machine import resident_memory
 
 if TYPE_CHECKING:
     from gpuengine.evaluation.progress import Progress
@@ -27,6 +30,7 @@ class LiveLine:
 
     def show(self, text: str) -> None:
         """Replace the line."""
+        note_work(lambda: text)
         if self.on:
             width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
             sys.stderr.write(f"\r\x1b[K{text[: width - 1]}")
@@ -43,6 +47,7 @@ class LiveLine:
 
     def evaluating(self, progress: Progress) -> None:
         """Show how far an evaluation is."""
+        note_work(lambda: progress.where)
         if not self.on:
             return
         self._measure(progress.facts)
@@ -53,7 +58,7 @@ class LiveLine:
             f"round {progress.round_in_stratum:,}",
             f"{count(progress.facts)} facts",
             f"{count(int(self._rate))}/s",
-            size(rss()),
+            size(resident_memory()),
             f"{progress.seconds:.1f} s",
         ]
         self.show("  ".join(part for part in parts if part))
@@ -92,3 +97,56 @@ def size(number: float) -> str:
             return f"{number:.0f} {unit}"
         number /= 1024
     return f"{number:.1f} GB"
+
+
+_IMPORTED = time.perf_counter()
+
+
+class Clock:
+    """Splits the life of the process into named phases that follow each other.
+
+    The first phase began when the process did, so that the phases together are the whole run.
+    """
+
+    def __init__(self) -> None:
+        self._began = self._last = time.perf_counter() - _seconds_since_process_start()
+        self.seconds: dict[str, float] = {}
+
+    def lap(self, phase: str) -> None:
+        """What passed since the last lap belongs to `phase`."""
+        now = time.perf_counter()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
+        self._last = now
+
+    @property
+    def total(self) -> float:
+        return self._last - self._began
+
+
+def _seconds_since_process_start() -> float:
+    """From the kernel's record, to a hundredth of a second; elsewhere since this module was imported."""
+    try:
+        after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        started = int(after_name[19]) / os.sysconf("SC_CLK_TCK")
+        return max(time.clock_gettime(time.CLOCK_BOOTTIME) - started, 0.0)
+    except (OSError, AttributeError, IndexError, ValueError):
+        return time.perf_counter() - _IMPORTED
+
+
+def peak_rss() -> int:
+    """Bytes of memory this process held at most.
+
+    Linux carries `ru_maxrss` over from the process that started this one, so its own record comes first.
+    """
+    for line in _status_lines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+def _status_lines() -> list[str]:
+    try:
+        return Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return []

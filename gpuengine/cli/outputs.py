@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuengine.cli.interrupts import unfinished
+from gpuengine.cli.failures import outcome, say_when_interrupted, settled_when_ended
 from gpuengine.cli.live import LiveLine
 from gpuengine.errors import DataError, GpuEngineError
 from gpuengine.io import output_path
@@ -58,8 +58,10 @@ def find_outputs(engine: Engine, output_dir: Path | None) -> list[Output]:
     return list(outputs.values())
 
 
-def check_outputs(outputs: Iterable[Output], *, as_json: bool) -> None:
+def check_outputs(outputs: Iterable[Output], output_dir: Path | None, *, as_json: bool) -> None:
     """Make the folders of the output files and see that they can be written to, before any work."""
+    if output_dir is not None:
+        finish_earlier(output_dir)
     for output in outputs:
         if output.path is None and as_json:
             raise GpuEngineError(
@@ -70,6 +72,14 @@ def check_outputs(outputs: Iterable[Output], *, as_json: bool) -> None:
             raise DataError(f"can't write {output.path}: it is a directory")
     for folder in dict.fromkeys(output.path.parent for output in outputs if output.path is not None):
         check_folder(folder)
+
+
+def finish_earlier(folder: Path) -> None:
+    """Finish replacing the files in a folder, if a process was killed while it did that."""
+    from gpuengine.io.replacing import finish_renames
+
+    for told in finish_renames(folder):
+        print(f"warning: {told}", file=sys.stderr)
 
 
 def check_folder(folder: Path) -> None:
@@ -83,18 +93,19 @@ def check_folder(folder: Path) -> None:
         raise DataError(f"can't write to {folder}: {error.strerror or error}") from error
 
 
-def write_outputs(engine: Engine, outputs: Iterable[Output], line: LiveLine) -> None:
+def write_outputs(
+    engine: Engine, outputs: Iterable[Output], line: LiveLine, output_dir: Path | None, *, done: str
+) -> None:
     """Write all files, or none; then print what is printed."""
     from gpuengine.io import write_stdout
 
-    write_files(
-        (
-            File(output.path, engine[output.directive.relation], output.directive.params)
-            for output in outputs
-            if output.path is not None
-        ),
-        line,
+    files = (
+        File(output.path, engine[output.directive.relation], output.directive.params)
+        for output in outputs
+        if output.path is not None
     )
+    if output_dir is not None:
+        write_files(files, line, output_dir, done=done)
     for output in outputs:
         if output.path is None:
             view = engine[output.directive.relation]
@@ -102,37 +113,19 @@ def write_outputs(engine: Engine, outputs: Iterable[Output], line: LiveLine) -> 
     sys.stdout.flush()
 
 
-def write_files(files: Iterable[File], line: LiveLine) -> None:
-    """Write every file beside its place and move all of them there at the end.
-
-    Whatever stops the writing leaves all earlier files as they were.
-    """
+def write_files(files: Iterable[File], line: LiveLine, home: Path, *, done: str) -> None:
+    """Replace all files, below the folder `home`, at once; whatever stops that earlier leaves them as they
+    were. An interrupt that comes too late for that says that it is `done`."""
     from gpuengine.io import write_facts
+    from gpuengine.io.replacing import Replacement
 
-    finished: dict[Path, Path] = {}
-    try:
+    with Replacement(home) as replacement, settled_when_ended(replacement.settle):
+        earlier = outcome()
+        say_when_interrupted(lambda: done if replacement.is_decided else earlier())
         for file in files:
-            # The end of the name stays, since it chooses format and compression.
-            beside = file.path.with_name(f".{os.getpid()}-{os.urandom(4).hex()}.tmp.{file.path.name}")
-            unfinished().add(beside)
-            finished[beside] = file.path
             batches = _watched(file.view.name, file.view.batches(), len(file.view), line)
-            try:
-                write_facts(beside, batches, file.view.attributes, file.params)
-            except DataError as error:
-                raise DataError(str(error).replace(str(beside), str(file.path))) from error
-        for path in finished.values():
-            if path.is_dir():
-                raise DataError(f"can't write {path}: it is a directory")
-        for beside, path in finished.items():
-            beside.replace(path)
-            unfinished().discard(beside)
-    except OSError as error:
-        raise DataError(f"can't write {error.filename2 or error.filename}: {error.strerror}") from error
-    finally:
-        for beside in finished:
-            beside.unlink(missing_ok=True)
-            unfinished().discard(beside)
+            write_facts(file.path, batches, file.view.attributes, file.params, among=replacement)
+        replacement.finish()
     line.clear()
 
 

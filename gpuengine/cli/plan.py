@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from gpuengine.cli.arguments import is_temporal
 from gpuengine.cli.live import live_line
 from gpuengine.cli.run import wanted_relations
 from gpuengine.cli.sources import load, locate, needed_inputs, open_engine
@@ -16,7 +17,19 @@ from gpuengine.planning.explanation import Explanation, explain_plan
 
 
 def plan(arguments: argparse.Namespace) -> int:
-    """Print the plan as text or JSON, or draw it."""
+    """Print the plan as text or JSON, or draw it; or the program between two passes."""
+    if is_temporal(arguments):
+        from gpuengine.cli.temporal import plan_temporal
+
+        return plan_temporal(arguments)
+    if arguments.after is not None:
+        from gpuengine.planning.passes import rewrite, spell_program
+        from gpuengine.planning.schemes import with_schemes
+
+        engine = open_engine(arguments)
+        program = with_schemes(engine.source, engine.options.schemes)
+        sys.stdout.write(spell_program(rewrite(program, arguments.after)))
+        return 0
     explanation = _explanation(arguments)
     if arguments.json:
         print(json.dumps(asdict(explanation), ensure_ascii=False, indent=1))
@@ -32,7 +45,6 @@ def plan(arguments: argparse.Namespace) -> int:
 
 
 def _explanation(arguments: argparse.Namespace) -> Explanation:
-    arguments.no_warn = False
     engine = open_engine(arguments)
     wanted = wanted_relations(engine)
     loaded = None
@@ -42,8 +54,7 @@ def _explanation(arguments: argparse.Namespace) -> Explanation:
         line.clear()
         loaded = engine.loaded
     plan = engine.plan(wanted)
-    evaluators = engine.prepared.choose_evaluators(plan)
-    return explain_plan(str(arguments.program), plan, loaded, engine.aliases, evaluators)
+    return explain_plan(str(arguments.program), plan, loaded, engine.prepared.chooser(plan))
 
 
 def _write(target: str, text: str) -> None:

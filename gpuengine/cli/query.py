@@ -8,7 +8,8 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpuengine.cli.knowledge_bases import open_knowledge_base
+from gpuengine.cli.arguments import is_temporal
+from gpuengine.cli.knowledge_bases import is_temporal_base, open_knowledge_base
 from gpuengine.cli.live import LiveLine, live_line
 from gpuengine.cli.sources import load, locate, needed_inputs, open_engine
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 def query(arguments: argparse.Namespace) -> int:
     """Print the answers as tab-separated text under a header, or as JSON."""
+    if is_temporal_base(arguments.program) if arguments.is_saved else is_temporal(arguments):
+        from gpuengine.cli.temporal import query_temporal
+
+        return query_temporal(arguments)
     line = live_line(arguments.quiet)
     try:
         engine = _saved(arguments, line) if arguments.is_saved else _evaluated(arguments, line)
@@ -38,13 +43,13 @@ def query(arguments: argparse.Namespace) -> int:
 def _evaluated(arguments: argparse.Namespace, line: LiveLine) -> Engine:
     """An engine of the program that has what the query reads."""
     from gpuengine.language import parse_query
-    from gpuengine.planning.strata import body_relations
+    from gpuengine.planning.plan import body_relations
 
     engine = open_engine(arguments)
     wanted = sorted(body_relations(parse_query(arguments.query, engine.program).body))
     sources = locate(needed_inputs(engine, wanted), arguments.fact_dir)
     load(engine, sources, arguments, line)
-    return engine.materialise(wanted=wanted, watch=line.evaluating if line.on else None)
+    return engine.materialise(wanted=wanted, watch=line.evaluating)
 
 
 def _saved(arguments: argparse.Namespace, line: LiveLine) -> Engine:

@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuengine.cli.clock import Clock, peak_rss
-from gpuengine.cli.live import count, size
+from gpuengine.cli.live import Clock, count, peak_rss, size
 
 if TYPE_CHECKING:
-    from gpuengine.engine import Engine, Storage
+    from gpuengine.engine import Engine
+    from gpuengine.errors import Diagnostic
+    from gpuengine.evaluation.materialisation import Storage
     from gpuengine.evaluation.progress import RuleStatistics, StratumStatistics
 
 _PLAIN_WIDTH = 140
@@ -35,7 +36,7 @@ class DeviceReport:
     @classmethod
     def of(cls, engine: Engine, strata: Sequence[StratumStatistics]) -> DeviceReport | None:
         """The report of an engine that has materialised; None if it has opened no accelerator."""
-        backend = engine.accelerator.backend
+        backend = engine.options.accelerator.backend
         statistics = backend.statistics() if backend is not None else None
         if backend is None or statistics is None:
             return None
@@ -58,7 +59,7 @@ class Report:
 
     `storage` says how each relation is stored;
     `strata` say where each ran; `device` is None if there was no accelerator, or none was wanted;
-    `device_problem` is why one that was wanted could not be used.
+    `device_problem` is why one that was wanted could not be used; `warnings` are about the program.
     """
 
     program: str
@@ -76,6 +77,7 @@ class Report:
     device: DeviceReport | None
     device_problem: str | None
     rules: tuple[RuleStatistics, ...]
+    warnings: tuple[Diagnostic, ...]
 
     @classmethod
     def of(
@@ -95,13 +97,14 @@ class Report:
             progress.rounds,
             progress.facts,
             peak_rss(),
-            engine.threads,
+            engine.options.threads,
             engine.backend,
             dict(compile_seconds),
             tuple(progress.placed),
             DeviceReport.of(engine, progress.placed),
-            engine.accelerator.unavailable,
+            engine.options.accelerator.unavailable,
             tuple(sorted(progress.rules.values(), key=lambda rule: -rule.seconds)),
+            engine.warnings,
         )
 
     def to_json(self, *, with_rules: bool) -> str:

@@ -6,14 +6,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gpuengine.cli.clock import Clock
-from gpuengine.cli.interrupts import say_when_interrupted
+from gpuengine.cli.arguments import is_rdf, is_temporal
+from gpuengine.cli.failures import say_when_failed, say_when_interrupted
 from gpuengine.cli.knowledge_bases import check_target, generation
-from gpuengine.cli.live import LiveLine, live_line
+from gpuengine.cli.live import Clock, LiveLine, live_line
 from gpuengine.cli.outputs import check_outputs, find_outputs, write_outputs
 from gpuengine.cli.report import Report, print_summary, print_tables
 from gpuengine.cli.sources import load, locate, needed_inputs, open_engine
-from gpuengine.errors import GpuEngineError
 
 if TYPE_CHECKING:
     from gpuengine.engine import Engine
@@ -21,6 +20,14 @@ if TYPE_CHECKING:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a program as Soufflé would; raises before anything is written if it can't be done."""
+    if is_temporal(arguments):
+        from gpuengine.cli.temporal import run_temporal
+
+        return run_temporal(arguments)
+    if is_rdf(arguments):
+        from gpuengine.cli.rdf import run_rdf
+
+        return run_rdf(arguments)
     if arguments.on == "spark":
         from gpuengine.cli.spark import run_on_spark
 
@@ -42,23 +49,21 @@ def _run(arguments: argparse.Namespace, clock: Clock, line: LiveLine) -> int:
     asked = wanted_relations(engine)
     wanted = asked if arguments.save is None else None
     sources = locate(needed_inputs(engine, wanted), arguments.fact_dir)
-    check_outputs(outputs, as_json=arguments.json)
+    check_outputs(outputs, arguments.output_dir, as_json=arguments.json)
     if arguments.save is not None:
         check_target(arguments.save, replace=arguments.replace)
     clock.lap("parse")
     skipped = load(engine, sources, arguments, line)
     clock.lap("load")
-    engine.materialise(wanted=wanted, watch=line.evaluating if line.on else None)
+    engine.materialise(wanted=wanted, watch=line.evaluating)
     clock.lap("evaluate")
     if arguments.save is not None:
         _save(engine, arguments, line)
         clock.lap("save")
-    try:
-        write_outputs(engine, outputs, line)
-    except GpuEngineError as error:
-        if arguments.save is not None:
-            error.add_note(f"note: {arguments.save} is saved")
-        raise
+    done = "all output files are written"
+    if arguments.save is not None:
+        done = f"{done}, and {arguments.save} is saved"
+    write_outputs(engine, outputs, line, arguments.output_dir, done=done)
     sizes = {name: len(engine[name]) for name in asked or engine.relations}
     if not arguments.json:
         _print_sizes(engine, sizes, everything=asked is None)
@@ -85,6 +90,7 @@ def _save(engine: Engine, arguments: argparse.Namespace, line: LiveLine) -> None
     say_when_interrupted(outcome)
     line.show(f"saving {arguments.save}")
     engine.save(arguments.save, replace=arguments.replace)
+    say_when_failed(f"{arguments.save} is saved")
 
 
 def wanted_relations(engine: Engine) -> list[str] | None:

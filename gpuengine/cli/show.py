@@ -9,8 +9,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuengine.cli.arguments_kb import is_saved_by_spark
-from gpuengine.cli.knowledge_bases import open_knowledge_base, writer_of
+from gpuengine.cli.knowledge_bases import (
+    is_rdf_base,
+    is_saved_by_spark,
+    is_temporal_base,
+    open_knowledge_base,
+    writer_of,
+)
 from gpuengine.cli.live import size
 from gpuengine.errors import StoreError
 
@@ -64,9 +69,15 @@ class Contents:
 def show(arguments: argparse.Namespace) -> int:
     """Print what is in a knowledge base, as text or JSON."""
     if is_saved_by_spark(arguments.kb):
-        from gpuengine.cli.spark_show import show_saved
+        from gpuengine.cli.spark import show_saved
 
         return show_saved(arguments)
+    if is_temporal_base(arguments.kb):
+        from gpuengine.cli.temporal_kb import show_temporal
+
+        return show_temporal(arguments)
+    if is_rdf_base(arguments.kb):
+        import gpuengine.rdf.engine  # noqa: F401  (its functors are those of the program)
     contents, rules = _read(arguments)
     if arguments.json:
         fields = {**asdict(contents), "is_worth_compacting": contents.is_worth_compacting}

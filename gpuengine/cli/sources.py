@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuengine.cli.arguments_kb import is_knowledge_base
-from gpuengine.cli.knowledge_bases import refuse_those_of_spark
-from gpuengine.cli.live import LiveLine, count, size
-from gpuengine.errors import EvaluatorError, GpuEngineError, SchemeError
+from gpuengine.cli.arguments import is_rdf
+from gpuengine.cli.knowledge_bases import is_knowledge_base, refuse_those_of_spark
+from gpuengine.cli.live import LiveLine, count, live_line, size
+from gpuengine.errors import EvaluatorError, GpuEngineError, ProgramErrors, SchemeError
 from gpuengine.io import find_facts
 
 if TYPE_CHECKING:
@@ -32,9 +34,14 @@ class Source:
 def open_engine(arguments: argparse.Namespace) -> Engine:
     """The engine of the program that the arguments name; no facts are loaded yet."""
     check_program(arguments.program)
+    if is_rdf(arguments):
+        from gpuengine.cli.rdf import load_rdf
+
+        paths = [arguments.program, *map(Path, getattr(arguments, "files", ()))]
+        return load_rdf(paths, arguments, live_line(True)).engine
     from gpuengine.engine import Engine
 
-    return Engine(
+    engine = Engine(
         arguments.program,
         threads=getattr(arguments, "jobs", None),
         memory=getattr(arguments, "memory", None),
@@ -48,6 +55,24 @@ def open_engine(arguments: argparse.Namespace) -> Engine:
         include_dirs=arguments.include_dir,
         macros={name: value for group in arguments.macro for name, value in group.items()},
     )
+    _warn(engine, arguments)
+    return engine
+
+
+def _warn(engine: Engine, arguments: argparse.Namespace) -> None:
+    """Print the warnings of the program, or raise them with ``--werror``; none with ``-w``.
+
+    A query says itself what of the program it uses, and who saves everything may ask for anything later.
+    """
+    from gpuengine.language.codes import NEVER_USED
+
+    is_read_later = any(getattr(arguments, option, None) is not None for option in ("query", "save"))
+    found = [one for one in engine.warnings if not (is_read_later and one.code == NEVER_USED)]
+    if not found or arguments.no_warn:
+        return
+    if arguments.werror:
+        raise ProgramErrors(found)
+    print("\n\n".join(one.render() for one in found), file=sys.stderr)
 
 
 def _asked(given: Iterable[tuple[str, str]], option: str, error: type[GpuEngineError]) -> dict[str, str]:
@@ -87,15 +112,15 @@ def needed_inputs(engine: Engine, wanted: Iterable[str] | None) -> list[Directiv
     inputs = [d for d in engine.program.directives if d.kind == "input"]
     if wanted is None:
         return inputs
-    from gpuengine.planning.strata import body_relations
+    from gpuengine.planning.plan import body_relations
 
     needed = set(wanted)
     for stratum in engine.plan(needed).strata:
         for variant in (*stratum.once, *stratum.recursive):
             needed |= {variant.rule.head.relation} | body_relations(variant.rule.body)
     # What is loaded into a relation that holds the same facts as one that is needed is needed too.
-    stored = {engine.aliases[name].of if name in engine.aliases else name for name in needed}
-    needed |= stored | {name for name, alias in engine.aliases.items() if alias.of in stored}
+    stored = {engine.prepared.stored(name) for name in needed}
+    needed |= stored | {name for name, alias in engine.program.aliases.items() if alias.of in stored}
     return [d for d in inputs if d.relation in needed]
 
 
@@ -114,15 +139,29 @@ def load(
         relation = source.directive.relation
         what = f"{relation} from {described(source.path)}"
         line.show(f"loading {number}/{len(sources)}  {what}  {count(rows)} rows so far")
-        rows += engine.load(
-            relation, source.path, params=source.directive.params, on_error=arguments.on_error
-        )
+        with data_warnings(line, silent=arguments.no_warn):
+            rows += engine.load(
+                relation, source.path, params=source.directive.params, on_error=arguments.on_error
+            )
         skipped = engine.skipped.get(relation)
         if skipped is not None and skipped.rows > lost.get(relation, 0):
             if not arguments.no_warn:
                 warn_skipped(line, source.path, skipped.rows - lost.get(relation, 0), skipped.first_errors)
             lost[relation] = skipped.rows
     return lost
+
+
+@contextmanager
+def data_warnings(line: LiveLine, *, silent: bool) -> Iterator[None]:
+    """Print what reading data warns of, each once, or nothing of it."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        yield
+    messages = dict.fromkeys(str(warning.message) for warning in found)
+    if messages and not silent:
+        line.clear()
+        for message in messages:
+            print(f"warning: {message}", file=sys.stderr)
 
 
 def warn_skipped(line: LiveLine, path: Path, rows: int, messages: list[str]) -> None:

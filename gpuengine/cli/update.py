@@ -10,14 +10,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuengine.cli.arguments_kb import STDIN, Operation
-from gpuengine.cli.clock import Clock
-from gpuengine.cli.interrupts import say_when_interrupted
-from gpuengine.cli.knowledge_bases import Mark, open_knowledge_base, refuse_those_of_spark
-from gpuengine.cli.live import LiveLine, live_line
-from gpuengine.cli.outputs import File, check_folder, write_files
-from gpuengine.cli.sources import described, warn_skipped
-from gpuengine.errors import DataError, GpuEngineError, MemoryBudgetError
+from gpuengine.cli.arguments import STDIN, Operation
+from gpuengine.cli.failures import say_when_failed, say_when_interrupted
+from gpuengine.cli.knowledge_bases import (
+    Mark,
+    is_rdf_base,
+    is_temporal_base,
+    open_knowledge_base,
+    refuse_those_of_spark,
+)
+from gpuengine.cli.live import Clock, LiveLine, live_line
+from gpuengine.cli.outputs import File, check_folder, finish_earlier, write_files
+from gpuengine.cli.sources import data_warnings, described, warn_skipped
+from gpuengine.errors import DataError, MemoryBudgetError
 
 if TYPE_CHECKING:
     from gpuengine.engine import Engine
@@ -32,17 +37,29 @@ _COMMITTED = "the update is committed"
 def update(arguments: argparse.Namespace) -> int:
     """Do everything that was asked for, or nothing."""
     if arguments.on == "spark":
-        from gpuengine.cli.spark_update import update_on_spark
+        from gpuengine.cli.spark import update_on_spark
 
         return update_on_spark(arguments)
     clock = Clock()
     line = live_line(arguments.quiet)
     say_when_interrupted(lambda: _UNCHANGED)
     refuse_those_of_spark(arguments.kb)
+    if is_temporal_base(arguments.kb):
+        from gpuengine.cli.temporal_kb import update_temporal
+
+        return update_temporal(arguments)
+    if is_rdf_base(arguments.kb):
+        from gpuengine.cli.rdf_kb import update_rdf
+
+        try:
+            return update_rdf(arguments, clock, line)
+        finally:
+            line.clear()
     try:
         _check_files(arguments.operations)
         if arguments.changes is not None:
             check_folder(arguments.changes)
+            finish_earlier(arguments.changes)
         line.show(f"opening {arguments.kb}")
         import gpuengine.opening  # noqa: F401  (its import is part of starting up)
 
@@ -58,7 +75,7 @@ def _update(engine: Engine, arguments: argparse.Namespace, clock: Clock, line: L
     _check_relations(engine, arguments.operations)
     mark = Mark(arguments.kb)
     skipped: dict[str, int] = {}
-    with engine.update(watch=line.evaluating if line.on else None) as transaction:
+    with engine.update(watch=line.evaluating) as transaction:
         for number, operation in enumerate(arguments.operations, 1):
             line.show(f"reading {number}/{len(arguments.operations)}  {_described(operation)}")
             _ask(transaction, engine, operation, arguments.on_error, skipped, line)
@@ -69,7 +86,9 @@ def _update(engine: Engine, arguments: argparse.Namespace, clock: Clock, line: L
     with _committed():
         change = _changed(transaction.change, line)
         if arguments.changes is not None:
-            write_files(_files(change, arguments.changes, arguments.format), line)
+            files = _files(change, arguments.changes, arguments.format)
+            done = f"{_COMMITTED}, and what it changed is written"
+            write_files(files, line, arguments.changes, done=done)
     clock.lap("write")
     line.clear()
     _report(change, skipped, clock, as_json=arguments.json)
@@ -116,7 +135,8 @@ def _ask(
     else:
         ask = transaction.insert if operation.kind == "insert" else transaction.delete
         engine.skipped.pop(operation.relation, None)
-        ask(operation.relation, operation.path, on_error="skip" if on_error == "skip" else "fail")
+        with data_warnings(line, silent=False):
+            ask(operation.relation, operation.path, on_error="skip" if on_error == "skip" else "fail")
         bad = engine.skipped.get(operation.relation)
         if bad is not None:
             warn_skipped(line, operation.path, bad.rows, bad.first_errors)
@@ -135,16 +155,11 @@ def _described(operation: Operation) -> str:
 def _committed() -> Iterator[None]:
     """Whatever happens now, the update has happened, and who asked for it must know."""
     say_when_interrupted(lambda: f"{_COMMITTED}, but what it changed was not written")
-    note = f"note: {_COMMITTED}; only what it changed could not be told"
+    say_when_failed(f"{_COMMITTED}; only what it changed could not be told")
     try:
         yield
-    except GpuEngineError as error:
-        error.add_note(note)
-        raise
     except MemoryError as error:
-        failure = MemoryBudgetError("out of memory while listing what changed")
-        failure.add_note(note)
-        raise failure from error
+        raise MemoryBudgetError("out of memory while listing what changed") from error
 
 
 def _changed(change: Change, line: LiveLine) -> dict[str, RelationChange]:

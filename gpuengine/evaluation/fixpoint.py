@@ -1,76 +1,70 @@
-"""Evaluate a plan: its strata in order, each to its fixpoint."""
+"""Evaluate a plan: its strata in order, each in rounds to its fixpoint (semi-naive evaluation)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
-
-from gpuengine.evaluation.budget import Budget
-from gpuengine.evaluation.context import Context
-from gpuengine.evaluation.database import Database
-from gpuengine.evaluation.node_room import free_large_nodes
-from gpuengine.evaluation.placement import Placement
-from gpuengine.evaluation.progress import Progress
-from gpuengine.evaluation.stratum import StratumEvaluation
-from gpuengine.evaluation.workers import Workers
-from gpuengine.planning.plan import Plan, Stratum
-from gpuengine.planning.strata import body_relations
+from gpuengine.evaluation.driver.node_room import free_large_nodes
+from gpuengine.evaluation.driver.small_rounds import Outcome
+from gpuengine.evaluation.driver.stratum import SMALL_WORK, StratumEvaluation
+from gpuengine.evaluation.rules.context import Context
+from gpuengine.planning.plan import Stratum
 
 
-class Fixpoint:
-    """Evaluates a plan into a database; `stop[0]` set to 1 from any thread ends it with `Interrupted`."""
+def evaluate_plan(context: Context) -> None:
+    """Evaluate every stratum of a context's plan into its database, whose tables are settled afterwards."""
+    strata = context.plan.strata
+    context.may_free_nodes = True
+    context.progress.strata = len(strata)
+    context.name_rules()
+    try:
+        for table in context.database.all_tables():
+            table.backend.bind_thread()
+            table.settle()
+        has_nodes = False
+        for number, stratum in enumerate(strata, 1):
+            evaluation = StratumEvaluation(stratum, context)
+            with evaluation.failing_by_rule():
+                evaluate_stratum(evaluation)
+            has_nodes |= evaluation.has_nodes
+            if has_nodes:
+                _free_nodes(strata[number:], context)
+    finally:
+        context.workers.close()
+    context.last_reduction = None
+    context.count_facts()
 
-    def __init__(
-        self,
-        plan: Plan,
-        database: Database,
-        *,
-        threads: int = 1,
-        budget: Budget | None = None,
-        progress: Progress | None = None,
-        limits: Mapping[str, int] | None = None,
-        placement: Placement | None = None,
-        modules: bool = True,
-        stop: np.ndarray | None = None,
-    ) -> None:
-        self.plan = plan
-        self.progress = progress or Progress()
-        self._context = Context(
-            database,
-            Workers(threads),
-            budget or Budget(),
-            self.progress,
-            limits or {},
-            placement or Placement(),
-            plan.schemes,
-            modules,
-            frozenset().union(*(body_relations(rule.body) for rule in plan.program.rules)),
-            np.zeros(1, np.int64) if stop is None else stop,
-            may_free_nodes=True,
-        )
 
-    @property
-    def stop(self) -> np.ndarray:
-        return self._context.stop
+def evaluate_stratum(stratum: StratumEvaluation) -> None:
+    """Bring the relations of a stratum to their fixpoint.
 
-    def run(self) -> None:
-        """Evaluate every stratum. Tables are complete and settled afterwards."""
-        self.progress.strata = len(self.plan.strata)
-        try:
-            for table in self._context.database.all_tables():
-                table.backend.bind_thread()
-                table.settle()
-            for number, stratum in enumerate(self.plan.strata):
-                StratumEvaluation(stratum, self._context).run()
-                self._free_nodes(self.plan.strata[number + 1 :])
-        finally:
-            self._context.workers.close()
-        self._context.last_reduction = None
-        self._context.count_facts()
+    Rules outside the recursion run once; then all facts there are are the first delta. Each round runs the
+    delta variants of the recursive rules over the last delta, and what they add is the next one, until there
+    is none, or a relation has as many facts as it may have. Between two rounds the rules have seen all
+    combinations of OLD facts and none with the delta, so that everything but the facts can be changed then.
+    """
+    stratum.begin()
+    stratum.run_once()
+    stratum.plan_recursion()
+    stratum.renew()
+    was_large = False
+    while stratum.recursive and stratum.delta and not stratum.is_limited:
+        stratum.place()
+        stratum.reconsider_schemes()
+        was_large |= stratum.leave_outgrown_nodes()
+        stratum.consider_splits()
+        bodies = stratum.prepare()
+        small = stratum.small_bodies(bodies) if not was_large else None
+        stratum.keep_indexes((*bodies, *(small or ())))
+        if small is None:
+            was_large = stratum.run_round() > SMALL_WORK
+        else:
+            was_large = stratum.run_small_rounds(small) in (Outcome.LARGE, Outcome.OUTSIDE)
+    stratum.end()
 
-    def _free_nodes(self, later: Sequence[Stratum]) -> None:
-        """Free large nodes of hypertrees that no later stratum is known to read."""
-        database = self._context.database
-        rules = [variant.rule for stratum in later for variant in (*stratum.once, *stratum.recursive)]
-        free_large_nodes(database, self._context.budget, database.evaluators.nodes_read_by(rules))
+
+def _free_nodes(later: Sequence[Stratum], context: Context) -> None:
+    """Free large nodes of hypertrees that no later stratum is known to read."""
+    database = context.database
+    rules = [variant.rule for stratum in later for variant in (*stratum.once, *stratum.recursive)]
+    free_large_nodes(database, context.budget, database.evaluators.nodes_read_by(rules))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 
 import numpy as np
 
-from gpuengine.errors import Interrupted
+from gpuengine.errors import GpuEngineError, Interrupted, TimedOut
 from gpuengine.evaluation.progress import Progress
 
 Watcher = Callable[[Progress], None]
@@ -17,14 +19,59 @@ _WATCH_SECONDS = 0.1
 
 
 def run_interruptibly(
-    work: Callable[[], None], stop: np.ndarray, progress: Progress, watch: Watcher | None
+    work: Callable[[], None],
+    stop: np.ndarray,
+    progress: Progress,
+    watch: Watcher | None,
+    timeout: float | None = None,
 ) -> BaseException | None:
     """Run in a second thread, so that the main one can see Ctrl-C and show progress while kernels run.
 
     Ctrl-C sets ``stop[0]``, upon which `work` must end soon, and raises `Interrupted`; so does an error of
     `watch`, which is then raised. Nothing is raised before `work` has ended. If it was done all the same,
     what came too late is returned, and it is for the caller to say so.
+
+    After `timeout` seconds `stop` is set as well, and `TimedOut` is raised, from whatever thread this is
+    called; if `work` was done all the same, nothing is.
     """
+    if timeout is None:
+        return _run_interruptibly(work, stop, progress, watch)
+    is_late = threading.Event()
+
+    def end() -> None:
+        is_late.set()
+        stop[0] = 1
+
+    timer = threading.Timer(timeout, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        return _run_interruptibly(work, stop, progress, watch)
+    except Interrupted as error:
+        if not is_late.is_set():
+            raise
+        raise out_of_time(timeout, progress) from error
+    finally:
+        timer.cancel()
+
+
+def check_timeout(timeout: float | None) -> None:
+    """Raise if it is no number of seconds."""
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+        raise GpuEngineError(f"timeout must be a number of seconds above 0, not {timeout!r}")
+
+
+def out_of_time(timeout: float, progress: Progress) -> TimedOut:
+    """The error that says where it was."""
+    where = f"\n  while {progress.where}" if progress.where else ""
+    return TimedOut(f"out of time: stopped after {timeout:g} s; nothing was changed{where}")
+
+
+def _run_interruptibly(
+    work: Callable[[], None], stop: np.ndarray, progress: Progress, watch: Watcher | None
+) -> BaseException | None:
     if threading.current_thread() is not threading.main_thread():
         work()
         return None
@@ -45,7 +92,9 @@ def run_interruptibly(
         stop[0] = 1
 
     with _on_interrupt(lambda: end(KeyboardInterrupt())):
-        threading.Thread(target=guarded, name="gpuengine-fixpoint", daemon=True).start()
+        limited = copy_context()  # what limits the caller limits the work
+        thread = threading.Thread(target=limited.run, args=(guarded,), name="gpuengine-fixpoint", daemon=True)
+        thread.start()
         is_done = False
         while not is_done:  # so that `watch` sees the end as well
             is_done = finished.is_set()
@@ -57,11 +106,23 @@ def run_interruptibly(
                 end(error)
     if stopped and failure:
         if isinstance(stopped[0], KeyboardInterrupt):
-            raise Interrupted("interrupted; nothing was changed") from failure[0]
-        raise stopped[0]
+            interrupted = Interrupted("interrupted; nothing was changed")
+            interrupted.where = progress.where
+            raise interrupted from failure[0]
+        raise not_kept(stopped[0])
     if failure:
         raise failure[0]
     return stopped[0] if stopped else None
+
+
+def not_kept(late: BaseException) -> BaseException:
+    """What to raise where what came too late to stop the work has its result dropped all the same."""
+    if isinstance(late, KeyboardInterrupt):
+        interrupted = Interrupted("interrupted; nothing was changed")
+        interrupted.__cause__ = late
+        return interrupted
+    late.add_note("raised by `watch`, which ends the work: nothing was changed")
+    return late
 
 
 @contextmanager

@@ -53,6 +53,18 @@ class Progress:
     placed: list[StratumStatistics] = field(default_factory=list)
     schemes: dict[str, SchemeChoice] = field(default_factory=dict)
 
+    def restart(self) -> None:
+        """Begin again with something else, for whoever watches."""
+        self.__dict__.update(vars(Progress()))
+
+    @property
+    def where(self) -> str:
+        """What is being done, for who ends it: the rule, and how far its stratum is; empty before that."""
+        if not self.rule:
+            return ""
+        place = f"stratum {self.stratum} of {self.strata}, " if self.strata else ""
+        return f"deriving by: {self.rule} ({place}round {self.round_in_stratum:,}, {self.facts:,} facts)"
+
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self.started

@@ -17,12 +17,12 @@ device was at hand. ``gpuengine doctor --tune`` measures them and stores what it
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from gpuengine.errors import GpuEngineError
+from gpuengine.machine import home_folder
 
 _RATES = ("transfer_bytes_per_microsecond", "rebuild_rows_per_microsecond")
 
@@ -59,7 +59,8 @@ def thresholds_file() -> Path:
     if own:
         return Path(own) / "thresholds.json"
     base = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(base) if base else Path.home() / ".config") / "gpuengine" / "thresholds.json"
+    folder = Path(base) if base else (home_folder() or Path("/nonexistent")) / ".config"
+    return folder / "gpuengine" / "thresholds.json"
 
 
 def load_thresholds(device_name: str) -> Thresholds:
@@ -71,18 +72,15 @@ def store_thresholds(device_name: str, thresholds: Thresholds) -> Path:
     """Keep the numbers of a device beside those of others; returns the file. It is written whole or not."""
     import json
 
+    from gpuengine.io.replacing import Replacement
+
     path = thresholds_file()
     content = {name: asdict(known) for name, known in stored_thresholds().items()}
     content[device_name] = asdict(thresholds)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        beside.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
-        raise GpuEngineError(f"can't write {path}: {error.strerror or error}") from error
+    with Replacement() as replacement:
+        with replacement.file(path) as file:
+            file.write((json.dumps(content, indent=1) + "\n").encode())
+        replacement.finish()
     return path
 
 

@@ -102,7 +102,7 @@ def _encoded(
     kept: dict[int, Array],
 ) -> list[Array]:
     """The columns as ids: those that are `kept` as they are, the others by the dictionary."""
-    place = Place(relation, check=dictionary.bad_values)
+    place = Place(relation, relation, terms=dictionary)
     values: list[Any] = []
     for j, ((position, column), attribute) in enumerate(zip(columns, attributes, strict=True)):
         if j in kept:

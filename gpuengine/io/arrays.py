@@ -37,7 +37,9 @@ def from_numpy(values: np.ndarray) -> pa.Array:
 
 def values(array: pa.Array, dtype: type[np.generic], more: int = 0) -> np.ndarray:
     """The first data buffer of an array without nulls: its numbers, or with `more` = 1 its offsets."""
-    return np.frombuffer(array.buffers()[1], dtype)[array.offset :][: len(array) + more]
+    buffer = array.buffers()[1]
+    whole = buffer.size // np.dtype(dtype).itemsize  # it may end with bytes that are no whole number
+    return np.frombuffer(buffer, dtype, whole)[array.offset :][: len(array) + more]
 
 
 def _strings(encoded: list[bytes]) -> pa.Array:

@@ -11,9 +11,10 @@ from gpuengine.io.arrays import column, values
 from gpuengine.io.convert import shown
 from gpuengine.io.options import Dialect
 from gpuengine.io.scan import Problem, RowScanner, Value
-from gpuengine.io.schema import NESTED, TEXTUAL, NestedCheck, any_text, arrow_schema
-from gpuengine.io.source import SMALL, Source
+from gpuengine.io.schema import ANY_TEXT, NESTED, TEXTUAL, NestedTerms, arrow_schema
+from gpuengine.io.source import BYTE_ORDER_MARK, SMALL, Source
 from gpuengine.language.program import Attribute, Kind
+from gpuengine.limits import charge
 
 BLOCK = 1 << 20
 _PARALLEL_BLOCK = 1 << 22
@@ -28,7 +29,7 @@ class BlockReader:
         attributes: Sequence[Attribute],
         dialect: Dialect,
         first_row: bytes,
-        check: NestedCheck = any_text,
+        terms: NestedTerms = ANY_TEXT,
     ) -> None:
         assert dialect.delimiter is not None
         self.schema = arrow_schema(attributes)
@@ -46,17 +47,31 @@ class BlockReader:
         self._vectorisable = not torn_quotes and max(self._columns) < file_columns
         # pyarrow reads an empty line as a row of empty fields, which only symbols accept.
         self._check_empty = file_columns > 1 and kinds <= TEXTUAL
-        self._check = check
+        self._terms = terms
+        # A delimiter inside a record shows as a field too many, unless nobody knows how many there are; but
+        # commas are in all records, and it would be in vain to try.
+        torn = b"," in dialect.delimiter or dialect.columns is not None
+        self._brackets = self.scanner.brackets if torn else ()
         self._nested = [i for i, a in enumerate(attributes) if a.type.kind in NESTED]
         self._floats = [i for i, a in enumerate(attributes) if a.type.kind is Kind.FLOAT]
 
     def whole(self, source: Source, threads: int | None) -> pa.Table | None:
         """All of the source, or None if some of it must be read exactly."""
+        charge(self._bytes(source), f"parsing {source.name}")
         table = self._parse_whole(source, threads) if self._vectorisable else None
         return None if table is None or self._has_bad_nested(table) else table
 
+    def _bytes(self, source: Source) -> int:
+        """What the columns of all rows take, about: numbers eight bytes, texts themselves and an offset."""
+        texts = sum(attribute.type.kind in TEXTUAL for attribute in self._attributes)
+        numbers = len(self._attributes) - texts
+        size = len(source.data) if source.data is not None else source.path.stat().st_size
+        return source.rows() * (8 * numbers + 4 * texts) + (size if texts else 0)
+
     def block(self, block: bytes) -> pa.Table | None:
         """A block of whole rows, or None if some of it must be read exactly."""
+        if block.startswith(BYTE_ORDER_MARK):  # it is data, but pyarrow would drop it
+            block = BYTE_ORDER_MARK + block
         table = self._parse_bytes(block, skip_rows=0, parallel=False) if self._vectorisable else None
         return None if table is None or self._has_bad_nested(table) else table
 
@@ -87,14 +102,14 @@ class BlockReader:
         reasons: dict[int, str] = {}
         for i in self._nested:
             texts = column([row[i] for row in rows], pa.string())
-            bad = self._check(self._attributes[i].type.space, texts, first_only=first_only)
+            bad = self._terms.bad_values(self._attributes[i].type.space, texts, first_only=first_only)
             for row, reason in bad.items():
                 reasons.setdefault(row, f"{self.scanner.place(i)}: {shown(rows[row][i])} {reason}")
         return reasons
 
     def _parse_whole(self, source: Source, threads: int | None) -> pa.Table | None:
         header = 1 if self._dialect.headers else 0
-        peculiar = self._dialect.quoting or self.scanner.brackets or len(self._delimiter) > 1
+        peculiar = self._dialect.quoting or self._brackets or len(self._delimiter) > 1
         if source.data is not None or peculiar or source.has_carriage_return():
             data = source.all()
             parallel = threads != 1 and len(data) >= SMALL
@@ -104,7 +119,7 @@ class BlockReader:
 
     def _parse_bytes(self, data: bytes, *, skip_rows: int, parallel: bool) -> pa.Table | None:
         # pyarrow ends a line at a lone CR, and splits at commas inside brackets.
-        if data.count(b"\r") != data.count(b"\r\n") or any(b in data for b in self.scanner.brackets):
+        if data.count(b"\r") != data.count(b"\r\n") or any(b in data for b in self._brackets):
             return None
         delimiter = self._delimiter
         if len(delimiter) > 1:
@@ -167,7 +182,7 @@ class BlockReader:
 
     def _has_bad_nested(self, table: pa.Table) -> bool:
         spaces = ((i, self._attributes[i].type.space) for i in self._nested)
-        return any(self._check(space, table.column(i), first_only=True) for i, space in spaces)
+        return any(self._terms.bad_values(space, table.column(i), first_only=True) for i, space in spaces)
 
     def _suspicious(self, table: pa.Table) -> bool:
         """Did pyarrow accept what may be an empty line, or a float beyond all floats?"""

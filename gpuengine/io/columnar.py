@@ -1,17 +1,30 @@
-"""Parquet and Arrow IPC files."""
+"""Parquet and Arrow IPC files.
+
+A file may be damaged, or made to do harm. Arrow's readers check the structure of what they read; that offsets
+and indexes stay inside their buffers and that text is UTF-8 is checked by `conform_column`, before anything
+looks at a value. What a file decodes to is asked of the memory budget: by the sizes that it states, and piece
+by piece as it is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from gpuengine.errors import DataError
+from gpuengine.errors import DataError, MemoryBudgetError
 from gpuengine.io.conform import Place, conform
+from gpuengine.io.ipc_sizes import stated_sizes
 from gpuengine.io.options import Format, pick_columns
-from gpuengine.io.schema import Facts, NestedCheck, nullary
+from gpuengine.io.schema import Facts, NestedTerms, nullary
 from gpuengine.language.program import Attribute
+from gpuengine.limits import charge, check
+
+_BATCH_ROWS = 1 << 16
+_VALUE_BYTES = 8
+"""What a value of a Parquet file takes at least when it is decoded, or its offset."""
 
 
 def read_columnar(
@@ -23,16 +36,21 @@ def read_columnar(
     relation: str,
     skip_bad_rows: bool,
     threads: int | None,
-    check: NestedCheck,
+    terms: NestedTerms,
 ) -> Facts:
     """The facts in a columnar file, in the relation's types. Raises `DataError`."""
     read = _parquet if format is Format.PARQUET else _arrow
-    place = Place(f"{path}: {relation}", skip_bad_rows, check)
+    place = Place(f"{path}: {relation}", relation, skip_bad_rows, terms)
     wanted = [a.name for a in attributes]
     try:
-        table, columns = read(path, wanted, columns, place.name, threads != 1)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        detail = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        table, columns = read(path, wanted, columns, place, threads != 1)
+    except MemoryError as error:
+        raise MemoryBudgetError(
+            f"{path}: {relation}: it asks for more memory than there is ({error})\n"
+            "  hint: the file is damaged, or too large to be read at once: split it"
+        ) from error
+    except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as error:
+        detail = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(f"{path}: not a readable {format.value} file: {detail}") from error
     if not attributes:
         return Facts(nullary(table.num_rows > 0))
@@ -43,28 +61,53 @@ _Read = tuple[pa.Table, tuple[int, ...] | None]
 
 
 def _parquet(
-    path: Path, wanted: Sequence[str], columns: tuple[int, ...] | None, where: str, parallel: bool
+    path: Path, wanted: Sequence[str], columns: tuple[int, ...] | None, place: Place, parallel: bool
 ) -> _Read:
     """The table, with only the wanted columns if their names tell them apart."""
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
         names = file.schema_arrow.names
-        if not wanted or len(set(names)) < len(names) or any("." in name for name in names):
-            return file.read(use_threads=parallel), columns
-        picked = pick_columns(names, wanted, columns, where)
-        table = file.read([names[i] for i in picked], use_threads=parallel)
-        order = [table.column_names.index(names[i]) for i in picked]
-        return table, tuple(order)
+        picked: list[int] | None = None
+        if wanted and len(set(names)) == len(names) and not any("." in name for name in names):
+            picked = pick_columns(names, wanted, columns, place.name, relation=place.relation)
+        for number in range(file.num_row_groups):
+            group = file.metadata.row_group(number)
+            width = len(names) if picked is None else len(picked)
+            charge(group.num_rows * width * _VALUE_BYTES, f"decoding {path}")
+        chosen = None if picked is None else [names[i] for i in picked]
+        batches = file.iter_batches(_BATCH_ROWS, columns=chosen, use_threads=parallel)
+        schema = file.schema_arrow
+        if chosen is not None:
+            # As the file has them: a batch has its columns in that order.
+            schema = pa.schema([field for field in schema if field.name in chosen])
+        table = _together(batches, schema, f"decoding {path}")
+        if picked is None:
+            return table, columns
+        return table, tuple(table.column_names.index(names[i]) for i in picked)
 
 
 def _arrow(
-    path: Path, wanted: Sequence[str], columns: tuple[int, ...] | None, where: str, parallel: bool
+    path: Path, wanted: Sequence[str], columns: tuple[int, ...] | None, place: Place, parallel: bool
 ) -> _Read:
     """An IPC file, or an IPC stream."""
+    what = f"reading {path}"
+    for size in stated_sizes(path):
+        charge(size, what)
     options = pa.ipc.IpcReadOptions(use_threads=parallel)
     with pa.OSFile(str(path)) as file:
         if file.read(6) == b"ARROW1":
-            return pa.ipc.open_file(file, options=options).read_all(), columns
+            reader = pa.ipc.open_file(file, options=options)
+            batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+            return _together(batches, reader.schema, what), columns
         file.seek(0)
-        return pa.ipc.open_stream(file, options=options).read_all(), columns
+        reader = pa.ipc.open_stream(file, options=options)
+        return _together(reader, reader.schema, what), columns
+
+
+def _together(batches: Iterable[Any], schema: pa.Schema, what: str) -> pa.Table:
+    found = []
+    for batch in batches:
+        check(what)
+        found.append(batch)
+    return pa.Table.from_batches(found, found[0].schema if found else schema)

@@ -12,16 +12,17 @@ from gpuengine.errors import DataError
 from gpuengine.io.convert import from_object, shown
 from gpuengine.io.options import pick_columns
 from gpuengine.io.schema import (
+    ANY_TEXT,
     MAX_MESSAGES,
     NESTED,
     TEXTUAL,
     Facts,
-    NestedCheck,
-    any_text,
+    NestedTerms,
     arrow_type,
     nullary,
 )
 from gpuengine.language.program import Attribute, Kind
+from gpuengine.limits import charge
 
 _SLICE = 4096  # rows that are looked at one by one when a cast of them fails
 _MAX_STRING_BYTES = 2**31 - 1
@@ -32,8 +33,9 @@ class Place:
     """Where a table comes from (``edge.parquet: edge`` or ``edge``), and what becomes of its bad values."""
 
     name: str
+    relation: str
     skip_bad_rows: bool = False
-    check: NestedCheck = any_text
+    terms: NestedTerms = ANY_TEXT
     bad_rows: dict[int, str] = field(default_factory=dict)  # row -> message
 
     def note(self, row: int, column: int, attribute: Attribute, reason: str) -> None:
@@ -59,7 +61,11 @@ def conform(
     """
     if not attributes:
         return Facts(nullary(table.num_rows > 0))
-    picked = pick_columns(table.column_names, [a.name for a in attributes], columns, place.name)
+    try:
+        names = table.column_names
+    except UnicodeDecodeError as error:
+        raise DataError(f"{place.name}: damaged Arrow data: the name of a column is not UTF-8") from error
+    picked = pick_columns(names, [a.name for a in attributes], columns, place.name, relation=place.relation)
     result = [conform_column(table.column(i), i, a, place) for i, a in zip(picked, attributes, strict=True)]
     schema = pa.schema([pa.field(a.name, c.type) for a, c in zip(attributes, result, strict=True)])
     conformed = pa.Table.from_arrays(result, schema=schema)
@@ -78,12 +84,20 @@ def _without(bad: dict[int, str], table: pa.Table) -> Facts:
 def conform_column(
     column: pa.ChunkedArray, index: int, attribute: Attribute, place: Place
 ) -> pa.ChunkedArray:
-    """`column` in the attribute's type; bad values are noted in `place`, some of which become null."""
+    """`column` in the attribute's type; bad values are noted in `place`, some of which become null.
+
+    Nothing is read of a column whose offsets, indexes or text could lead outside its buffers.
+    """
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        where = f"column {index + 1} ({attribute.name}: {attribute.type.name})"
+        raise DataError(f"{place.name}: {where}: damaged Arrow data: {error}") from error
     converted = _converted(column, index, attribute, place)
     if attribute.type.kind in NESTED:
         # What is null has been noted before, and the first note about a row counts.
         texts = converted.fill_null("") if converted.null_count else converted
-        bad = place.check(attribute.type.space, texts, first_only=not place.skip_bad_rows)
+        bad = place.terms.bad_values(attribute.type.space, texts, first_only=not place.skip_bad_rows)
         for row, reason in bad.items():
             place.note(row, index, attribute, f"{shown(texts[row].as_py())} {reason}")
     return converted
@@ -98,6 +112,7 @@ def _converted(column: pa.ChunkedArray, index: int, attribute: Attribute, place:
     if column.null_count == 0:
         if column.type == target or _too_large_for_string(column):
             return column
+        charge(_bytes_as(column, target), f"{place.name}: {attribute.name} as {target}")
         try:
             return column.cast(target)
         except pa.ArrowInvalid:
@@ -134,7 +149,7 @@ def _check_type(column: pa.ChunkedArray, index: int, attribute: Attribute, place
         return
     row = next((i for i in range(len(column)) if column[i].is_valid), 0)
     reason = f"{shown(column[row].as_py())}: the column holds {column.type}, not {attribute.type.name}"
-    Place(place.name).note(row, index, attribute, reason)
+    Place(place.name, place.relation).note(row, index, attribute, reason)
 
 
 def _castable(source: pa.DataType, kind: Kind) -> bool:
@@ -156,13 +171,32 @@ def _castable(source: pa.DataType, kind: Kind) -> bool:
 
 
 def _without_view_dictionaries(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Dictionaries of string views, as polars exports categories, in a form that Arrow can decode."""
-    if not pt.is_dictionary(column.type) or not pt.is_string_view(column.type.value_type):
+    """Dictionaries of views, as polars exports categories, in a form that Arrow can decode."""
+    if not pt.is_dictionary(column.type):
         return column
-    chunks = [
-        pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(pa.large_string())) for c in column.chunks
-    ]
+    if pt.is_string_view(column.type.value_type):
+        plain = pa.large_string()
+    elif pt.is_binary_view(column.type.value_type):
+        plain = pa.large_binary()
+    else:
+        return column
+    chunks = [pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(plain)) for c in column.chunks]
     return pa.chunked_array(chunks)
+
+
+def _bytes_as(column: pa.ChunkedArray, target: pa.DataType) -> int:
+    """What a column takes in another type, about."""
+    if pt.is_dictionary(column.type) and not pt.is_primitive(target):
+        return sum(_decoded_bytes(chunk) for chunk in column.chunks)
+    return len(column) * target.bit_width // 8 if pt.is_primitive(target) else int(column.nbytes)
+
+
+def _decoded_bytes(array: pa.DictionaryArray) -> int:
+    """The bytes of text that a dictionary-encoded array stands for: large entries may occur often."""
+    from pyarrow import compute
+
+    lengths = compute.binary_length(array.dictionary)
+    return int(compute.sum(lengths.take(array.indices).cast(pa.int64())).as_py() or 0)
 
 
 def _too_large_for_string(column: pa.ChunkedArray) -> bool:

@@ -23,7 +23,6 @@ _NOT_FINITE = re.compile(rb"[ \t\v\f\r\n]*([+-]?(?:nan|inf(?:inity)?))[ \t]*\Z",
 
 _INT64 = range(-(2**63), 2**63)
 _UINT64 = range(2**64)
-_EXACT_IN_FLOAT = 2**53
 _SHOWN = 60
 
 
@@ -34,7 +33,10 @@ def shown(value: object) -> str:
             value = value.decode()
         except UnicodeDecodeError:
             return _clipped(repr(value))
-    return _clipped(repr(value))
+    try:
+        return _clipped(repr(value))
+    except (ValueError, RecursionError):  # an int of too many digits, or what nests too deeply
+        return f"a large {type(value).__name__}"
 
 
 def from_text(text: bytes, kind: Kind) -> int | float | str:
@@ -53,6 +55,13 @@ def from_object(value: Any, kind: Kind) -> int | float | str:
     """The value of a Python object in a column of `kind`, if it is exactly representable there."""
     if value is None:
         raise ValueError("null; facts have no nulls")
+    try:
+        return _of_object(value, kind)
+    except (ArithmeticError, TypeError) as error:  # Decimal's, and of classes that call themselves numbers
+        raise ValueError(f"{shown(value)} ({type(value).__name__}) is not a {kind.value}") from error
+
+
+def _of_object(value: Any, kind: Kind) -> int | float | str:
     if kind is Kind.NUMBER or kind is Kind.UNSIGNED:
         return _whole(value, kind)
     if kind is Kind.FLOAT:
@@ -118,11 +127,18 @@ def _whole(value: Any, kind: Kind) -> int:
 
 
 def _real(value: Any) -> float:
-    if isinstance(value, Integral) and abs(int(value)) > _EXACT_IN_FLOAT:
+    if isinstance(value, Integral) and not _fits_float(int(value)):
         raise ValueError(f"{shown(value)} is not exactly representable as a 64-bit float")
     if _is_real(value):
         return float(value)
     raise ValueError(f"{shown(value)} ({type(value).__name__}) is not a float")
+
+
+def _fits_float(value: int) -> bool:
+    try:
+        return int(float(value)) == value
+    except OverflowError:
+        return False
 
 
 def _is_real(value: Any) -> bool:

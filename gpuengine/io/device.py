@@ -32,11 +32,11 @@ def device_columns(
 ) -> list[tuple[int, Any]]:
     """The columns of an object that `is_on_device`, by attribute: each with its position in the object.
 
-    They are `ForeignColumn`s, or what `arrow_column` takes where they are on the host. Columns match by name
-    if all names are there, else by position. Raises `DataError` if shapes or names don't fit.
+    They are `ForeignColumn`s, or what `arrow_column` takes where they are on the host. Columns match
+    as `pick_columns` says. Raises `DataError` if shapes or names don't fit.
     """
     names, columns = _columns(obj, len(attributes), relation, foreign)
-    picked = pick_columns(names, [a.name for a in attributes], None, relation)
+    picked = pick_columns(names, [a.name for a in attributes], None, relation, relation=relation)
     return [(i, columns[i]) for i in picked]
 
 

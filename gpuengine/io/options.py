@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import PurePath
 
-from gpuengine.errors import DataError
+from gpuengine.errors import DataError, DataWarning
 from gpuengine.language.parameters import ParameterError, columns, delimiter, flag, quoting, unknown
 from gpuengine.language.program import Attribute, Kind
 
@@ -16,6 +17,7 @@ class Format(Enum):
     TEXT = "text"
     PARQUET = "parquet"
     ARROW = "arrow"
+    RDF = "rdf"
 
 
 _FORMAT_OF_IO = {
@@ -28,6 +30,7 @@ _FORMAT_OF_IO = {
     "arrow": Format.ARROW,
     "ipc": Format.ARROW,
     "feather": Format.ARROW,
+    "rdf": Format.RDF,
 }
 
 _FORMAT_OF_SUFFIX = {
@@ -38,6 +41,9 @@ _FORMAT_OF_SUFFIX = {
     ".ipc": Format.ARROW,
     ".feather": Format.ARROW,
 }
+
+_MADE_UP = ("", "column_", "column", "field_", "col_", "col", "f", "c", "_c", "_")
+"""What pandas, Polars, Arrow, NumPy, DuckDB and Spark put before the numbers of columns without names."""
 
 CODEC_OF_SUFFIX = {".gz": "gzip", ".zst": "zstd"}
 
@@ -71,6 +77,27 @@ class Dialect:
         if not named or self.headers or self.columns is not None:
             return replace(self, delimiter=b",", quoting=True)
         return Dialect(b",", True, True, tuple(names.index(name) for name in wanted))
+
+    def named(self, header: bytes, attributes: Sequence[Attribute], where: str, relation: str) -> Dialect:
+        """This dialect with the columns that a header says, as `pick_columns` has it; ``columns=`` says more.
+
+        A header of another number of columns than the relation has, and of other names, says nothing.
+        """
+        assert self.delimiter is not None
+        if self.columns is not None or not attributes:
+            return self
+        names = self._names(header)
+        wanted = [attribute.name for attribute in attributes]
+        if len(names) != len(wanted) and not set(names) & set(wanted):
+            return self
+        picked = tuple(pick_columns(names, wanted, None, where, relation=relation))
+        in_order = len(names) == len(wanted) and picked == tuple(range(len(wanted)))
+        return self if in_order else replace(self, columns=picked)
+
+    def _names(self, header: bytes) -> list[str]:
+        assert self.delimiter is not None
+        fields = [field.decode(errors="replace").strip() for field in header.split(self.delimiter)]
+        return [name.strip('"') for name in fields] if self.quoting else fields
 
 
 def format_of(path: PurePath, params: Mapping[str, str]) -> Format:
@@ -110,19 +137,55 @@ def text_dialect(params: Mapping[str, str]) -> Dialect:
 
 
 def pick_columns(
-    names: Sequence[str], wanted: Sequence[str], columns: tuple[int, ...] | None, where: str
+    names: Sequence[str],
+    wanted: Sequence[str],
+    columns: tuple[int, ...] | None,
+    where: str,
+    *,
+    relation: str,
 ) -> list[int]:
-    """Which of a table's columns are the attributes `wanted`: as ``columns=`` says, by name if all names
-    are there, by position otherwise."""
+    """Which of a table's columns are the attributes `wanted`.
+
+    As ``columns=`` says; by name, in any order, if all names are there; by position if none is, with a
+    `DataWarning` (the same for all parts of a `relation`) unless the names are such as
+    libraries make up. Some names and not others are an error: the columns could be meant in either way.
+    """
     if columns is not None:
         if max(columns, default=-1) >= len(names):
             raise DataError(f"{where}: columns= asks for column {max(columns)}, but there are {len(names)}")
         return list(columns)
-    if len(set(names)) == len(names) and set(wanted) <= set(names):
-        return [list(names).index(name) for name in wanted]
-    if len(names) == len(wanted):
-        return list(range(len(wanted)))
-    raise DataError(
-        f"{where}: {len(names)} column{'s' * (len(names) != 1)} ({', '.join(map(str, names))}), "
-        f"expected {len(wanted)} ({', '.join(wanted)})"
-    )
+    shown = f"({', '.join(map(str, names))})", f"({', '.join(wanted)})"
+    found = [name for name in wanted if name in names]
+    repeated = [name for name in found if names.count(name) > 1]
+    if repeated:
+        raise DataError(f"{where}: several columns are called {repeated[0]}: {shown[0]}")
+    if wanted and len(found) == len(wanted):
+        return [names.index(name) for name in wanted]
+    if found:
+        raise DataError(
+            f"{where}: only some columns have the names of attributes: the columns are {shown[0]}, the "
+            f"attributes {shown[1]}\n  hint: name all columns as the attributes, or none of them"
+        )
+    if len(names) != len(wanted):
+        raise DataError(
+            f"{where}: {len(names)} column{'s' * (len(names) != 1)} {shown[0]}, "
+            f"expected {len(wanted)} {shown[1]}"
+        )
+    if len(wanted) > 1 and not _are_made_up(names):
+        warnings.warn(
+            f"{relation}: no column is named as an attribute: the columns {shown[0]} are taken by "
+            f"position as {shown[1]}",
+            DataWarning,
+            stacklevel=2,
+        )
+    return list(range(len(wanted)))
+
+
+def _are_made_up(names: Sequence[str]) -> bool:
+    """Are these what libraries call columns without names, such as ``0, 1`` or ``column_0, column_1``?"""
+    numbered = [f"{i}" for i in range(len(names) + 1)]
+    for prefix in _MADE_UP:
+        bare = [name[len(prefix) :] if name.startswith(prefix) else None for name in names]
+        if bare in (numbered[:-1], numbered[1:]):
+            return True
+    return not any(names)

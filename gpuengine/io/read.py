@@ -10,9 +10,10 @@ import pyarrow as pa
 from gpuengine.errors import DataError
 from gpuengine.io.locate import STDIN, part_files
 from gpuengine.io.options import Format, format_of, reading_dialect
-from gpuengine.io.schema import MAX_MESSAGES, Facts, NestedCheck, any_text, empty_table, nullary
+from gpuengine.io.schema import ANY_TEXT, MAX_MESSAGES, Facts, NestedTerms, empty_table, nullary
 from gpuengine.io.text import OnError, read_text
 from gpuengine.language.program import Attribute
+from gpuengine.rdf_names import format_of_name
 
 
 def read_facts(
@@ -23,19 +24,19 @@ def read_facts(
     relation: str,
     on_error: OnError = "fail",
     threads: int | None = None,
-    check: NestedCheck = any_text,
+    terms: NestedTerms = ANY_TEXT,
 ) -> Facts:
     """The facts of `relation` in a file, a directory of part files or a glob; ``-`` is standard input.
 
     `params` are those of ``.input`` (``IO delimiter headers columns rfc4180``); without ``IO=`` the
-    extension names the format. `threads` 1 keeps the reading on the calling thread. `check` says which
-    texts are bad values in columns of records and ADTs; without it, all are taken.
+    extension names the format. `threads` 1 keeps the reading on the calling thread. `terms` say which
+    texts are bad values in columns of records and ADTs; without them, all are taken.
     A bad value, column count or encoding raises `DataError` with file, line, column and value and
     nothing is returned, or with `on_error` "skip" leaves the row out and counts it.
     """
     try:
         parts = [path] if path == STDIN else part_files(path)
-        results = [_read_part(p, attributes, params, relation, on_error, threads, check) for p in parts]
+        results = [_read_part(p, attributes, params, relation, on_error, threads, terms) for p in parts]
     except OSError as error:
         raise DataError(f"{error.filename or path}: {error.strerror or error}") from error
     if len(results) == 1:
@@ -50,14 +51,19 @@ def _read_part(
     relation: str,
     on_error: OnError,
     threads: int | None,
-    check: NestedCheck,
+    terms: NestedTerms,
 ) -> Facts:
-    format = format_of(path, params)
+    is_rdf = "IO" not in params and format_of_name(path) is not None
+    format = Format.RDF if is_rdf else format_of(path, params)
     dialect = reading_dialect(path, params, len(attributes))
     if format is Format.TEXT:
         return read_text(
-            path, attributes, dialect, relation=relation, on_error=on_error, threads=threads, check=check
+            path, attributes, dialect, relation=relation, on_error=on_error, threads=threads, terms=terms
         )
+    if format is Format.RDF:
+        from gpuengine.io.triples.facts import read_triples
+
+        return read_triples(path, attributes, relation=relation, on_error=on_error, threads=threads)
     from gpuengine.io.columnar import read_columnar
 
     return read_columnar(
@@ -68,7 +74,7 @@ def _read_part(
         relation=relation,
         skip_bad_rows=on_error == "skip",
         threads=threads,
-        check=check,
+        terms=terms,
     )
 
 

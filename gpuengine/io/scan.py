@@ -13,9 +13,12 @@ from dataclasses import dataclass
 
 from gpuengine.io.convert import from_text, shown
 from gpuengine.io.options import Dialect
+from gpuengine.io.schema import NESTED
 from gpuengine.language.program import Attribute, Kind
 
 Value = int | float | str
+
+_QUOTED_SYMBOL = re.compile(rb'\s*+"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class RowScanner:
         self._delimiter = dialect.delimiter
         self._row, self._field = _quoted_patterns(dialect.delimiter)
         self.brackets = self._brackets()
-        self._structure = re.compile(b"|".join(map(re.escape, (*self.brackets, self._delimiter))))
+        self._outside = re.compile(b"|".join(map(re.escape, (self._delimiter, *self.brackets))))
+        self._inside = re.compile(b"|".join(map(re.escape, (b",", *self.brackets))))
         self._split = self._splitter()
         columns = dialect.columns if dialect.columns is not None else tuple(range(len(attributes)))
         self._picks = list(zip(columns, attributes, strict=True))
@@ -88,8 +92,9 @@ class RowScanner:
             start = end
 
     def _brackets(self) -> tuple[bytes, ...]:
-        """What protects delimiters, which with a comma among them could also belong to a record."""
-        if b"," not in self._delimiter or self._dialect.quoting:
+        """What protects delimiters that could also belong to a record; it holds no tab, and commas always."""
+        nested = any(a.type.kind in NESTED for a in self._attributes)
+        if self._dialect.quoting or b"\t" in self._delimiter or (b"," not in self._delimiter and not nested):
             return ()
         adts = any(a.type.kind is Kind.ADT for a in self._attributes)
         return (b"[", b"]", b"(", b")") if adts else (b"[", b"]")
@@ -116,21 +121,23 @@ class RowScanner:
             position = match.end() + len(self._delimiter)
 
     def _split_bracketed(self, row: bytes) -> list[bytes]:
-        """Split at the delimiters outside brackets: a comma may also be part of a record."""
+        """Split at the delimiters outside brackets: a comma may also be part of a record.
+
+        Inside brackets a symbol may stand in quotes, and whatever those hold separates nothing.
+        """
         if not any(bracket in row for bracket in self.brackets):
             return row.split(self._delimiter)
         fields: list[bytes] = []
-        depth = start = 0
-        for match in self._structure.finditer(row):
-            token = match[0]
-            if token not in self.brackets:
-                if depth == 0:
-                    fields.append(row[start : match.start()])
-                    start = match.end()
-                continue
-            depth += 1 if token in (b"[", b"(") else -1
-            if depth < 0:
-                break
+        depth = start = at = 0
+        while depth >= 0 and (match := (self._inside if depth else self._outside).search(row, at)):
+            token, at = match[0], match.end()
+            if token in self.brackets:
+                depth += 1 if token in (b"[", b"(") else -1
+            elif depth == 0:
+                fields.append(row[start : match.start()])
+                start = at
+            if depth > 0 and (quoted := _QUOTED_SYMBOL.match(row, at)):
+                at = quoted.end()
         if depth != 0:
             raise ValueError(f"unbalanced brackets in {shown(row)}; use rfc4180=true and quotes")
         return [*fields, row[start:]]

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from gpuengine.language.program import Attribute, Kind, Type
+from gpuengine.language.program import Attribute, Branch, Kind, Type
 
 _ARROW = {
     Kind.NUMBER: pa.int64(),
@@ -40,17 +40,28 @@ class Facts:
     first_errors: list[str] = field(default_factory=list)
 
 
-class NestedCheck(Protocol):
+class NestedTerms(Protocol):
     """Knows what records and ADT values look like, which reading itself takes as any text."""
 
-    def __call__(self, space: str, values: Any, *, first_only: bool) -> Mapping[int, str]:
+    def bad_values(self, space: str, values: Any, *, first_only: bool) -> Mapping[int, str]:
         """The rows of a column of text without nulls that are not values of the space, in order, each with
         what is to be said of the text; only the first of them if so asked."""
 
+    def branches(self, space: str) -> tuple[Branch, ...]:
+        """The branches of an ADT space; a record space has one, without a name."""
 
-def any_text(space: str, values: Any, *, first_only: bool) -> Mapping[int, str]:
-    """The check that nothing fails."""
-    return {}
+
+class AnyText:
+    """Knows nothing of records and ADT values: any text is one, and no tuple."""
+
+    def bad_values(self, space: str, values: Any, *, first_only: bool) -> Mapping[int, str]:
+        return {}
+
+    def branches(self, space: str) -> tuple[Branch, ...]:
+        return ()
+
+
+ANY_TEXT = AnyText()
 
 
 def arrow_type(type: Type) -> pa.DataType:

@@ -15,8 +15,9 @@ from gpuengine.errors import DataError
 from gpuengine.io.arrays import column, from_numpy
 from gpuengine.io.conform import Place, conform, conform_column
 from gpuengine.io.convert import from_object, shown
+from gpuengine.io.options import pick_columns
 from gpuengine.io.records import record_text
-from gpuengine.io.schema import NESTED, NestedCheck, any_text, arrow_type, nullary
+from gpuengine.io.schema import ANY_TEXT, NESTED, NestedTerms, arrow_type, nullary
 from gpuengine.language.program import Attribute, Kind
 
 _ARROW_REFUSALS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError)
@@ -28,30 +29,34 @@ def from_tabular(
     *,
     relation: str,
     params: Mapping[str, str] | None = None,
-    check: NestedCheck = any_text,
+    terms: NestedTerms = ANY_TEXT,
 ) -> pa.Table:
     """`obj` as the table of `relation`: its columns, names and types, no nulls.
 
     Takes a path, read with `params` as by `read_facts`; pyarrow tables, batches, readers and lists of
     arrays; whatever speaks the Arrow PyCapsule protocol; pandas and polars frames; NumPy arrays
     (n x arity, structured, or one column) and what DLPack makes one; a mapping of names to columns; an
-    iterable of rows (sequences or mappings; plain values for a single column). Columns match by name if
-    all names are there, else by position. Values must be exactly representable, and texts of records and
-    ADT values pass `check` if it is given: otherwise `DataError` names relation, column, row and value.
+    iterable of rows (sequences or mappings; plain values for a single column). Columns match as
+    `pick_columns` says. Values must be exactly representable, and texts of records and
+    ADT values be such to `terms`: otherwise `DataError` names relation, column, row and value.
     """
     if isinstance(obj, str | os.PathLike):
         from gpuengine.io.read import read_facts
 
         path = Path(obj).expanduser()
-        return read_facts(path, attributes, params or {}, relation=relation, check=check).table
-    place = Place(relation, check=check)
+        return read_facts(path, attributes, params or {}, relation=relation, terms=terms).table
+    place = Place(relation, relation, terms=terms)
     if not attributes:
         return nullary(_rows_of_nullary(obj) > 0)
-    table = _arrow_table(obj, relation)
+    try:
+        table = _arrow_table(obj, relation)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{relation}: damaged Arrow data: {error}") from error
     if table is None:
         names, columns = _columns(obj, attributes, relation)
-        arrays = [_array(c, a, i, place) for i, (c, a) in enumerate(_paired(names, columns, attributes))]
-        table = _table(names, arrays, relation)
+        picked = pick_columns(names, [a.name for a in attributes], None, relation, relation=relation)
+        arrays = [arrow_column(columns[i], a, i, place) for i, a in zip(picked, attributes, strict=True)]
+        return _table([a.name for a in attributes], arrays, relation)
     return conform(table, attributes, place).table
 
 
@@ -73,6 +78,7 @@ def _arrow_table(obj: Any, relation: str) -> pa.Table | None:
     if isinstance(obj, pa.ChunkedArray):
         return pa.Table.from_arrays([obj], names=[""])
     if isinstance(obj, pa.StructArray):
+        obj.validate(full=True)
         return pa.Table.from_struct_array(obj)
     if isinstance(obj, pa.Array):
         return pa.Table.from_arrays([obj], names=[""])
@@ -160,24 +166,10 @@ def _each(rows: list[Any], value: Callable[..., Any], name: str, relation: str) 
         raise DataError(f"{place}: no {name!r} in {shown(rows[index])}") from None
 
 
-def _paired(
-    names: list[str], columns: list[Any], attributes: Sequence[Attribute]
-) -> list[tuple[Any, Attribute | None]]:
-    """Each column with the attribute it will become, as far as that is clear before `conform` says so."""
-    by_name = {a.name: a for a in attributes}
-    if by_name.keys() <= set(names):
-        return [(c, by_name.get(n)) for n, c in zip(names, columns, strict=True)]
-    if len(columns) == len(attributes):
-        return list(zip(columns, attributes, strict=True))
-    return [(c, None) for c in columns]
-
-
-def _array(values: Any, attribute: Attribute | None, index: int, place: Place) -> pa.ChunkedArray | pa.Array:
+def _array(values: Any, attribute: Attribute, index: int, place: Place) -> pa.ChunkedArray | pa.Array:
     """One column as Arrow data, of whatever type its values have."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
-    if attribute is None:
-        return pa.nulls(len(values))
     if hasattr(values, "__dlpack__") and not _is_from("numpy", values):
         values = _from_dlpack(values, place.name)
     is_record = attribute.type.kind in NESTED
@@ -192,6 +184,8 @@ def _vectorised(values: Any, attribute: Attribute) -> pa.Array | pa.ChunkedArray
     """The column that Arrow makes of `values`, None if it can't: mixed types, too large numbers, ..."""
     try:
         if _is_from("pandas", values):
+            if attribute.type.kind is Kind.FLOAT and getattr(values.dtype, "kind", "") in ("f", "O"):
+                return pa.array(values.to_numpy(), from_pandas=False)  # in which nan is a value, not a null
             return pa.Array.from_pandas(values)
         if _is_from("polars", values):
             return values.to_arrow()
@@ -219,7 +213,7 @@ def _one_by_one(values: list[Any], attribute: Attribute, index: int, place: Plac
     converted: list[int | float | str] = []
     for row, value in enumerate(values):
         try:
-            text = record_text(value) if kind in NESTED else value
+            text = record_text(value, attribute.type, place.terms) if kind in NESTED else value
             converted.append(from_object(text, kind))
         except ValueError as error:
             place.note(row, index, attribute, str(error))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -19,9 +20,10 @@ from gpuengine.errors import DataError
 from gpuengine.io.blocks import BLOCK, BlockReader
 from gpuengine.io.options import Dialect
 from gpuengine.io.scan import Problem
-from gpuengine.io.schema import MAX_MESSAGES, Facts, NestedCheck, empty_table, nullary
+from gpuengine.io.schema import MAX_MESSAGES, Facts, NestedTerms, empty_table, nullary
 from gpuengine.io.source import Source, first_row, line_at, open_text
 from gpuengine.language.program import Attribute
+from gpuengine.limits import check
 
 _HEADER_LIKE = re.compile(r": '[A-Za-z_]\w*' is not an? [a-z ]+(?:of type .* at character 1)?$")
 
@@ -36,7 +38,7 @@ def read_text(
     relation: str,
     on_error: OnError,
     threads: int | None,
-    check: NestedCheck,
+    terms: NestedTerms,
 ) -> Facts:
     """The facts in a text file; gzip and zstd are recognised by content. Raises `DataError`."""
     source = open_text(path)
@@ -45,7 +47,10 @@ def read_text(
         return Facts(nullary(start < len(source.head)))
     dialect = dialect.settled(line_at(source.head, start), attributes)
     start, first_line = first_row(source.head, dialect)
-    reader = BlockReader(attributes, dialect, line_at(source.head, start), check)
+    if dialect.headers:
+        header = line_at(source.head, first_row(source.head, replace(dialect, headers=False))[0])
+        dialect = dialect.named(header, attributes, f"{source.name}: {relation}", relation)
+    reader = BlockReader(attributes, dialect, line_at(source.head, start), terms)
     if start >= len(source.head):
         return Facts(empty_table(attributes))
     table = reader.whole(source, threads)
@@ -60,6 +65,7 @@ def _read_blocks(
     facts = Facts(pa.Table.from_batches([], reader.schema))
     tables = []
     for block in reader.scanner.blocks(source.all(), start, BLOCK):
+        check(f"reading {source.name}")
         table = reader.block(block)
         if table is None:
             table, problems = reader.rows(block, line, first_only=on_error == "fail")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,10 +10,11 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from gpuengine.errors import DataError
 from gpuengine.io.format import RowFormatter
 from gpuengine.io.options import Format, codec_of, format_of, text_dialect
+from gpuengine.io.replacing import Replacement
 from gpuengine.io.schema import arrow_schema
+from gpuengine.io.source import BYTE_ORDER_MARK
 from gpuengine.language.program import Attribute
 
 _ROW_GROUP = 1 << 20
@@ -30,17 +29,24 @@ def write_facts(
     batches: Iterable[pa.RecordBatch],
     attributes: Sequence[Attribute],
     params: Mapping[str, str],
+    *,
+    among: Replacement | None = None,
 ) -> int:
     """Write `batches` to `path` and return how many rows there were.
 
     The columns of the batches are the attributes in order. Format and dialect follow `params`
     (``IO delimiter headers rfc4180 compress``) and the extension. The file appears when it is
-    complete: whatever interrupts the writing leaves what was there before. Raises `DataError` if the
-    file can't be written, and what the iteration of `batches` raises.
+    complete, `among` others when those are: whatever interrupts the writing leaves what was there before.
+    Raises `DataError` if the file can't be written, and what the iteration of `batches` raises.
     """
+    if among is None:
+        with Replacement() as alone:
+            rows = write_facts(path, batches, attributes, params, among=alone)
+            alone.finish()
+        return rows
     format = format_of(path, params)
     write = {Format.TEXT: _write_text, Format.PARQUET: _write_parquet, Format.ARROW: _write_arrow}[format]
-    with _replacing(path) as sink:
+    with among.file(path) as sink:
         return write(sink, path, batches, attributes, params)
 
 
@@ -76,9 +82,12 @@ def _write_text(
     formatter = RowFormatter(attributes, text_dialect(params))
     rows = 0
     with _compressing(sink, codec_of(path, params)) as write:
-        write(formatter.header())
+        write(header := formatter.header())
         for batch in batches:
-            write(formatter.rows(batch))
+            lines = formatter.rows(batch)
+            if not rows and not header and bytes(lines[: len(BYTE_ORDER_MARK)]) == BYTE_ORDER_MARK:
+                write(BYTE_ORDER_MARK)  # readers drop one, and this one is data
+            write(lines)
             rows += batch.num_rows
     return rows
 
@@ -161,29 +170,3 @@ def _grouped(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
             waiting, count = [], 0
     if waiting:
         yield pa.concat_tables(waiting)
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` when the block ends, and vanishes if it does not end well."""
-    if path.is_dir():
-        raise DataError(f"can't write {path}: it is a directory")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as sink, _removed_unless_complete(temporary):
-            yield sink
-        temporary.replace(path)
-    except OSError as error:
-        raise DataError(f"can't write {path}: {error.strerror or error}") from error
-
-
-@contextmanager
-def _removed_unless_complete(temporary: Path) -> Iterator[None]:
-    complete = False
-    try:
-        yield
-        complete = True
-    finally:
-        if not complete:
-            temporary.unlink(missing_ok=True)

@@ -38,6 +38,7 @@ NOT_A_SUBTYPE = "E0303"
 UNKNOWN_RECORD = "E0304"
 ARGUMENT_COUNT = "E0305"
 CAST = "E0306"
+PATTERN = "E0307"
 
 UNGROUNDED = "E0401"
 WILDCARD = "E0402"
@@ -54,6 +55,12 @@ COUNTER = "E0505"
 PROVENANCE = "E0506"
 
 UNKNOWN_RULE = "E0601"
+
+SINGLE_VARIABLE = "W0001"
+NEVER_FILLED = "W0002"
+CROSS_PRODUCT = "W0003"
+NEVER_USED = "W0004"
+WARNING = "W0005"
 
 DESCRIPTIONS: dict[str, str] = {
     SYNTAX: "the text does not follow the grammar",
@@ -89,6 +96,7 @@ DESCRIPTIONS: dict[str, str] = {
     UNKNOWN_RECORD: "a record whose type can't be inferred",
     ARGUMENT_COUNT: "a functor, record or branch with the wrong number of arguments",
     CAST: "a cast between types that can't be cast",
+    PATTERN: "a pattern with what match does not have: look-around, back-references, flags, named groups",
     UNGROUNDED: "a variable that nothing binds",
     WILDCARD: "a wildcard where a value is needed",
     UNSTRATIFIABLE: "a relation defined through its own negation or aggregate",
@@ -102,4 +110,12 @@ DESCRIPTIONS: dict[str, str] = {
     COUNTER: "autoinc() and the counter $ are not supported",
     PROVENANCE: "provenance is not supported",
     UNKNOWN_RULE: "a rule to remove that the program does not have",
+}
+
+WARNINGS: dict[str, str] = {
+    SINGLE_VARIABLE: "a variable that occurs once and does not begin with _",
+    NEVER_FILLED: "a relation that is read, but has no rules, facts or input",
+    CROSS_PRODUCT: "a body with atoms that nothing joins with the others",
+    NEVER_USED: "a relation that nothing reads or writes",
+    WARNING: "what a #warning of the program says",
 }

@@ -33,6 +33,7 @@ class Reporter:
         self.sources = sources
         self._ignored: set[str] = set()
         self._found: dict[tuple[int, str, str], Diagnostic] = {}
+        self._warned: dict[tuple[int, str, str], Diagnostic] = {}
 
     def error(
         self,
@@ -51,6 +52,28 @@ class Reporter:
         self._found[key] = Diagnostic(code, message, span, line, hint, tuple(notes))
         if len(self._found) >= MAX_DIAGNOSTICS:
             raise TooManyErrors
+
+    def warning(
+        self,
+        code: str,
+        message: str,
+        start: int,
+        end: int,
+        hint: str | None = None,
+        notes: Iterable[str] = (),
+        *,
+        subject: str | None = None,
+    ) -> None:
+        """What is no error; `subject` is the relation that it is about. The first ones are kept."""
+        key = (start, code, message)
+        if key in self._warned or len(self._warned) >= MAX_DIAGNOSTICS:
+            return
+        span, line = self.sources.span(start, end), self.sources.line_at(start)
+        self._warned[key] = Diagnostic(code, message, span, line, hint, tuple(notes), subject)
+
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """All warnings, in source order."""
+        return tuple(self._warned[key] for key in sorted(self._warned))
 
     def ignore(self, consequences: Iterable[str]) -> None:
         """Report no errors of these codes any more: they would follow from one reported already."""

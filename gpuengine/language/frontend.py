@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from gpuengine.errors import Diagnostic
 from gpuengine.language import codes
 from gpuengine.language.components import ScopedClause, expand
 from gpuengine.language.declarations import Declarations
@@ -15,6 +16,7 @@ from gpuengine.language.diagnostics import Reporter, TooManyErrors
 from gpuengine.language.grounding import ungrounded
 from gpuengine.language.inference import Inference
 from gpuengine.language.inlining import inline
+from gpuengine.language.lints import find_warnings
 from gpuengine.language.lowering import LoweredRule, Lowering
 from gpuengine.language.normalise import Plain, TooManyDisjuncts, disjuncts
 from gpuengine.language.parser import Parser
@@ -106,6 +108,9 @@ def finish(
     for rule in inlined.rules:
         report_ungrounded(rule, reporter)
     _report_cycles(inlined.rules, reporter)
+    warnings: tuple[Diagnostic, ...] = ()
+    if not reporter:
+        warnings = find_warnings(lowered, declarations.relations, declarations.directives, reporter)
     return Program(
         relations=inlined.relations,
         rules=tuple(rule.rule for rule in inlined.rules),
@@ -115,6 +120,7 @@ def finish(
         pragmas=tuple(pragmas),
         types=environment.types,
         inlines=inlined.inlines,
+        warnings=warnings,
     )
 
 

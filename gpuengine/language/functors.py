@@ -56,6 +56,14 @@ SIGNATURES: dict[str, Uniform | Fixed] = {
 }
 
 
+_EXTENSION = Fixed((_SYMBOL,), Kind.SYMBOL, repeats=True)
+
+
+def signature(op: str) -> Uniform | Fixed:
+    """That of a functor; ``@name`` is one that Python computes, from symbols."""
+    return _EXTENSION if op.startswith("@") else SIGNATURES[op]
+
+
 def argument_range(signature: Uniform | Fixed) -> tuple[int, int | None]:
     """The least and the largest number of arguments (None: any)."""
     if isinstance(signature, Uniform):

@@ -7,6 +7,7 @@ becomes what its context needs.  Then `subtypes` gives each variable its declare
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 from typing import NamedTuple
 
 from gpuengine.language import codes
@@ -14,9 +15,10 @@ from gpuengine.language.cells import Cell, root_cell
 from gpuengine.language.components import Scope
 from gpuengine.language.declarations import Declarations
 from gpuengine.language.diagnostics import Reporter, counted, nearest
-from gpuengine.language.functors import NUMERIC, ORDERED, SIGNATURES, Uniform, argument_range
+from gpuengine.language.functors import NUMERIC, ORDERED, Uniform, argument_range, signature
 from gpuengine.language.literals import INT64_MAX, INT64_MIN
 from gpuengine.language.normalise import Plain, TooManyDisjuncts, disjuncts
+from gpuengine.language.patterns import UnsupportedPattern, translate
 from gpuengine.language.program import FLOAT, NUMBER, SYMBOL, UNSIGNED, Attribute, Kind, Relation, Type
 from gpuengine.language.scoping import Frame, VariableInfo, Variables, aggregate_frame, declare_direct
 from gpuengine.language.subtypes import Sink, assign_types, join
@@ -45,6 +47,17 @@ _SIGNED_KINDS = frozenset((Kind.NUMBER, Kind.FLOAT))
 _RECORD = frozenset((Kind.RECORD,))
 _SYMBOL = frozenset((Kind.SYMBOL,))
 _DEFAULTS = (NUMBER, UNSIGNED, FLOAT)
+
+
+class Use(Enum):
+    """Where an argument stands: what is read of a relation narrows a type, what is derived must fit it.
+
+    What is negated is only compared: it needs the same representation.
+    """
+
+    READ = "read"
+    DERIVED = "derived"
+    COMPARED = "compared"
 
 
 class AggregateScope(NamedTuple):
@@ -76,7 +89,7 @@ class Inference:
     def run(self, head: Atom | None, body: list[Plain]) -> bool:
         declare_direct(self.frame, () if head is None else (head,), body)
         if head is not None:
-            self._atom(head, self.frame, sink=True)
+            self._atom(head, self.frame, Use.DERIVED)
         self._literals(body, self.frame)
         self._solve()
         infos = list(self.variables.all.values())
@@ -96,16 +109,16 @@ class Inference:
     def _literals(self, body: list[Plain], frame: Frame) -> None:
         for literal in body:
             if isinstance(literal, Atom):
-                self._atom(literal, frame, sink=False)
+                self._atom(literal, frame, Use.READ)
             elif isinstance(literal, Not):
                 assert isinstance(literal.term, Atom)
-                self._atom(literal.term, frame, sink=True)
+                self._atom(literal.term, frame, Use.COMPARED)
             elif isinstance(literal, Compare):
                 self._compare(literal, frame)
             else:
                 assert isinstance(literal, Bool)
 
-    def _atom(self, atom: Atom, frame: Frame, sink: bool) -> None:
+    def _atom(self, atom: Atom, frame: Frame, use: Use) -> None:
         relation = self._declarations.find(atom.name, self._scope)
         if relation is None:
             self._failed = True
@@ -123,9 +136,9 @@ class Inference:
                 f"it is declared as {relation.name}({names}) at {relation.span}",
             )
         for arg, attribute in zip(atom.args, relation.attributes, strict=False):
-            self._assign(arg, attribute, frame, sink)
+            self._assign(arg, attribute, frame, use)
 
-    def _assign(self, arg: Arg, attribute: Attribute, frame: Frame, sink: bool) -> None:
+    def _assign(self, arg: Arg, attribute: Attribute, frame: Frame, use: Use) -> None:
         """`arg` stands for an attribute or field of a known type."""
         type_ = attribute.type
         cell = self._visit(arg, frame, wildcard=True)
@@ -134,14 +147,18 @@ class Inference:
             return
         if not cell.become(self._environment.roots[type_.space]):
             self._clash(arg, cell, type_.name, f" for {attribute.name}")
-        elif isinstance(arg, Var):
-            info = self.variable_of[id(arg)]
-            if not sink:
-                info.bounds.append(type_)
-            elif type_.name != type_.space:
-                self._sinks.append(Sink(arg, info, None, type_))
-        elif isinstance(arg, Cast) and type_.name != type_.space:
-            self._sinks.append(Sink(arg, None, self._cast_type(arg), type_))
+        elif isinstance(arg, Var) and use is Use.READ:
+            self.variable_of[id(arg)].bounds.append(type_)
+        elif isinstance(arg, Var | Cast) and use is Use.DERIVED and type_.name != type_.space:
+            if isinstance(arg, Var):
+                self._sinks.append(Sink(arg, self.variable_of[id(arg)], None, type_))
+            else:
+                self._sinks.append(Sink(arg, None, self._cast_type(arg), type_))
+        elif isinstance(arg, Cast) and use is Use.READ:
+            given = self._cast_type(arg)
+            if given not in (None, UNKNOWN) and self._environment.meet(given, type_) is None:
+                message = f"no value of {attribute.name} is both {given.name} and {type_.name}"
+                self._error(codes.NO_COMMON_SUBTYPE, message, arg, f"cast to {type_.name}")
 
     def _compare(self, literal: Compare, frame: Frame) -> None:
         left = self._visit(literal.left, frame)
@@ -150,6 +167,8 @@ class Inference:
         if op.endswith(("match", "contains")):
             self._restrict(literal.left, left, _SYMBOL)
             self._restrict(literal.right, right, _SYMBOL)
+            if op.endswith("match") and isinstance(literal.left, Str):
+                self._pattern(literal.left)
             return
         if op not in ("=", "!="):
             self._restrict(literal.left, left, ORDERED)
@@ -160,6 +179,14 @@ class Inference:
         elif op == "=":
             self._equal(literal.left, literal.right)
             self._equal(literal.right, literal.left)
+
+    def _pattern(self, pattern: Str) -> None:
+        try:
+            translate(pattern.value)
+        except UnsupportedPattern as error:
+            message = f"match does not have {error}"
+            hint = "say it with several match, or with contains and substr"
+            self._error(codes.PATTERN, message, pattern, hint)
 
     def _equal(self, left: Arg, right: Arg) -> None:
         """Equal variables share their subtype; a variable equal to a cast has the cast's type."""
@@ -226,24 +253,24 @@ class Inference:
         return cell
 
     def _call(self, call: Call, frame: Frame) -> Cell:
-        signature = SIGNATURES[call.op]
+        wants = signature(call.op)
         cells = [self._visit(arg, frame) for arg in call.args]
-        least, most = argument_range(signature)
+        least, most = argument_range(wants)
         if len(cells) < least or (most is not None and len(cells) > most):
             wanted = f"{least} or more arguments" if most is None else f"{least} to {most} arguments"
             wanted = counted(least, "argument") if least == most else wanted
             message = f"{call.op} takes {wanted}, {len(cells)} given"
             self._error(codes.ARGUMENT_COUNT, message, call)
-        if isinstance(signature, Uniform):
-            result = Cell(signature.kinds)
+        if isinstance(wants, Uniform):
+            result = Cell(wants.kinds)
             for arg, cell in zip(call.args, cells, strict=True):
                 if not cell.unify(result):
                     expected = result.describe()
                     self._clash(arg, cell, expected, f" for {call.op}")
             return result
         for position, (arg, cell) in enumerate(zip(call.args, cells, strict=True)):
-            self._restrict(arg, cell, signature.args[min(position, len(signature.args) - 1)])
-        return Cell(frozenset((signature.result,)))
+            self._restrict(arg, cell, wants.args[min(position, len(wants.args) - 1)])
+        return Cell(frozenset((wants.result,)))
 
     def _branch(self, value: BranchValue, frame: Frame) -> Cell:
         environment = self._environment
@@ -258,7 +285,7 @@ class Inference:
         self.branches[id(value)] = full
         self._fields(value, full, branch.fields)
         for arg, field in zip(value.args, branch.fields, strict=False):
-            self._assign(arg, field, frame, sink=False)
+            self._assign(arg, field, frame, Use.READ)
         return root_cell(type_)
 
     def _fields(self, value: Record | BranchValue, name: str, fields: tuple[Attribute, ...]) -> None:
@@ -306,6 +333,9 @@ class Inference:
         if aggregate.target is None:
             return root_cell(NUMBER)
         target = self._visit(aggregate.target, inner)
+        if op.startswith("@@"):
+            self._restrict(aggregate.target, target, _SYMBOL)
+            return root_cell(SYMBOL)
         self._restrict(aggregate.target, target, NUMERIC)
         if op == "mean":
             return root_cell(FLOAT)

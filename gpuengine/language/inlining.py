@@ -267,7 +267,8 @@ def _negated(literal: Literal) -> Literal | None:
     if isinstance(literal, Negation):
         return literal.atom
     if isinstance(literal, Comparison) and not any(
-        isinstance(side, Functor) and side.op == "range" for side in (literal.left, literal.right)
+        isinstance(side, Functor) and side.op.startswith(("range", "@"))
+        for side in (literal.left, literal.right)
     ):
         return Comparison(NEGATED[literal.op], literal.left, literal.right, literal.span)
     return None

@@ -45,7 +45,8 @@ def _lexer() -> _Lexer:
     named = [f"(?P<{name}>{pattern})" for name, pattern in tables.patterns]
     alternatives = [
         r"(?P<SKIP>\Z|//[^\n]*|/\*[\s\S]*?\*/)",
-        r"(?P<LINE>\#(?:[^\\\n]|\\(?:\r?\n|.)?)*)",
+        # A comment in it may go over lines, and so may a line that ends with a backslash.
+        r"(?P<LINE>\#(?:/\*[\s\S]*?\*/|//(?:[^\\\n]|\\(?:\r?\n|.)?)*|[^\\\n]|\\(?:\r?\n|.)?)*)",
         rf"(?P<DIRECTIVE>(?:{'|'.join(re.escape(word) for word in directives)})(?![_?a-zA-Z0-9]))",
         r"(?P<CHOICE>choice-domain)",
         *named,

@@ -7,6 +7,7 @@ becomes ``p(@1, s) :- @1 = x + 1, q(@2), @2 = [x, @3], s = sum y : { r(x, y, @4)
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from gpuengine.language import codes
@@ -15,6 +16,7 @@ from gpuengine.language.inference import Inference
 from gpuengine.language.normalise import Plain
 from gpuengine.language.program import (
     FLOAT,
+    NUMBER,
     Aggregate,
     Atom,
     AtomArg,
@@ -98,7 +100,7 @@ class Lowering:
         return self._finish(Atom(QUERY, args, self._sources.span(start, end)), out, start, end)
 
     def _finish(self, head: Atom, body: list[Literal], start: int, end: int) -> LoweredRule:
-        rule = Rule(head, tuple(body), self._sources.span(start, end), self._sources.text(start, end))
+        rule = Rule(head, _by_value(body), self._sources.span(start, end), self._sources.text(start, end))
         places = {info.name: (info.start, info.end) for info in self._inference.variables.all.values()}
         return LoweredRule(rule, start, end, places)
 
@@ -121,6 +123,9 @@ class Lowering:
                 self._negative(literal.term, frame, out)
             elif isinstance(literal, Compare):
                 self._compare(literal, frame, out)
+            elif not literal.value:
+                span = self._sources.span(literal.start, literal.end)
+                out.append(Comparison("=", Constant(0, NUMBER), Constant(1, NUMBER), span))
 
     def _positive(self, atom: AtomSyntax, frame: Frame, out: list[Literal]) -> None:
         extra: list[Literal] = []
@@ -156,11 +161,11 @@ class Lowering:
                     return
         span = self._sources.span(literal.start, literal.end)
         left_term = self._side(left, frame, out, op == "=")
-        right_term = self._side(right, frame, out, op == "=" and not _is_range(left_term))
+        right_term = self._side(right, frame, out, op == "=" and not _is_alone(left_term))
         out.append(Comparison(op, left_term, right_term, span))
 
     def _side(self, arg: Arg, frame: Frame, out: list[Literal], may_be_range: bool) -> Term:
-        if may_be_range and isinstance(arg, Call) and arg.op == "range":
+        if may_be_range and isinstance(arg, Call) and _stands_alone(arg.op):
             return self._functor(arg, frame, out)
         return self._term(arg, frame, out)
 
@@ -190,7 +195,7 @@ class Lowering:
             return Constant(arg.value, type_)
         if isinstance(arg, Call):
             functor = self._functor(arg, frame, out)
-            return self._define(functor, type_, arg, out) if arg.op == "range" else functor
+            return self._define(functor, type_, arg, out) if _stands_alone(arg.op) else functor
         if isinstance(arg, Record | BranchValue):
             branch = self._inference.branches[id(arg)] if isinstance(arg, BranchValue) else None
             return Pack(type_, branch, tuple(self._part(part, frame, out) for part in arg.args))
@@ -244,12 +249,42 @@ class Lowering:
             mentioned |= dict.fromkeys(sorted(term_variables(target), key=_by_name))
         outer = tuple(variable for variable in mentioned if variable.name in visible)
         span = self._sources.span(aggregate.start, aggregate.end)
-        out.append(Aggregate(result, aggregate.op, target, tuple(body), outer, span))
+        out.append(Aggregate(result, aggregate.op, target, _by_value(body), outer, span))
         return result
+
+
+def _by_value(body: list[Literal]) -> tuple[Literal, ...]:
+    """The body with ``==`` where a float that an atom binds is compared with what is not a variable."""
+    read = {arg for part in body if isinstance(part, Atom) for arg in part.args}
+    return tuple(
+        replace(part, op="==") if isinstance(part, Comparison) and _compares_floats(part, read) else part
+        for part in body
+    )
+
+
+def _compares_floats(part: Comparison, read: set[AtomArg]) -> bool:
+    if (
+        part.op != "="
+        or part.left.type.kind is not Kind.FLOAT
+        or _is_range(part.left)
+        or _is_range(part.right)
+    ):
+        return False
+    read_sides = [side for side in (part.left, part.right) if side in read]
+    return bool(read_sides) and not all(isinstance(side, Variable) for side in (part.left, part.right))
 
 
 def _by_name(variable: Variable) -> str:
     return variable.name
+
+
+def _stands_alone(op: str) -> bool:
+    """Can a functor have several values or none, so that it may only be one side of an ``=``?"""
+    return op == "range" or op.startswith("@")
+
+
+def _is_alone(term: Term) -> bool:
+    return isinstance(term, Functor) and _stands_alone(term.op)
 
 
 def _is_range(term: Term) -> bool:

@@ -14,7 +14,7 @@ from gpuengine.language.program import Relation
 
 _FILE_FORMATS = ("file", "csv", "tsv", "parquet", "arrow", "ipc", "feather")
 IO_NAMES = {
-    "input": (*_FILE_FORMATS, "stdin"),
+    "input": (*_FILE_FORMATS, "rdf", "stdin"),
     "output": (*_FILE_FORMATS, "stdout", "stdoutprintsize"),
 }
 

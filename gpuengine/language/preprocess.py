@@ -7,12 +7,14 @@ file; so every later error points at text the user wrote.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy, deepcopy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuengine.errors import GpuEngineError
 from gpuengine.language import codes
+from gpuengine.language.conditions import ConditionError, evaluate
 from gpuengine.language.diagnostics import LOST_DECLARATION, Reporter
 from gpuengine.language.lexer import (
     BROKEN,
@@ -25,16 +27,19 @@ from gpuengine.language.lexer import (
     Token,
     tokenize,
 )
-from gpuengine.language.macros import EndlessExpansion, MacroError, Macros, make_macro
+from gpuengine.language.macros import REST, EndlessExpansion, MacroError, Macros, make_macro
 from gpuengine.language.source import Buffer
 from gpuengine.language.tables import END
 
+BUILT_IN = ("__LINE__", "__FILE__", "RAM_DOMAIN_SIZE")
+"""Names that stand for something without being defined; the last is how many bits numbers have."""
 MAX_INCLUDES = 1_000
 MAX_INCLUDE_DEPTH = 50
 _SPECIAL = frozenset((PREPROCESSOR_LINE, INCLUDE, ONCE, OPEN, ERROR))
 _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//.*|/\*.*?\*/', re.DOTALL)
 _LINE = re.compile(r"#\s*([A-Za-z_]*)\s*(.*)", re.DOTALL)
 _DEFINE = re.compile(r"([A-Za-z_]\w*)(\(([^()]*)\))?(.*)", re.DOTALL)
+_DEFINED = re.compile(r"\bdefined\s*(?:\(\s*([A-Za-z_]\w*)\s*\)|([A-Za-z_]\w*))")
 _WORD = re.compile(r"[A-Za-z_]\w*\Z")
 _FILE = re.compile(r'(?:"([^"]*)"|<([^>]*)>)\s*\Z')
 
@@ -48,15 +53,21 @@ class Included(NamedTuple):
 
 
 class _Conditional:
-    """One open ``#ifdef``: whether its present part is read, and whether an ``#else`` came already."""
+    """One open ``#if``: whether its present part is read, whether a part of it still may be, and whether an
+    ``#else`` came already."""
 
-    __slots__ = ("active", "after_else", "enclosing", "token")
+    __slots__ = ("active", "after_else", "open", "token")
 
     def __init__(self, active: bool, enclosing: bool, token: Token) -> None:
         self.active = active and enclosing
-        self.enclosing = enclosing
+        self.open = enclosing and not active
         self.after_else = False
         self.token = token
+
+    def turn(self, condition: bool) -> None:
+        """Go on to the next part, which is read if nothing before was and its condition holds."""
+        self.active = self.open and condition
+        self.open = self.open and not condition
 
 
 class Preprocessor:
@@ -74,9 +85,12 @@ class Preprocessor:
         self._sources = reporter.sources
         self._reporter = reporter
         self._include_dirs = tuple(include_dirs)
-        self._macros = Macros()
+        self._macros = Macros(self._built_in())
         for name, value in macros.items():
-            self._macros.define(make_macro(name, None, value))
+            try:
+                self._macros.define(make_macro(name, None, value))
+            except MacroError as error:
+                raise GpuEngineError(f"the macro {name} can't be {value!r}: {error}") from None
         self._root: Path | None = None
         self._open_files: list[Path] = []
         self._read_once: set[Path] = set()
@@ -93,7 +107,7 @@ class Preprocessor:
         other = copy(self)
         other._sources = reporter.sources
         other._reporter = reporter
-        other._macros = deepcopy(self._macros)
+        other._macros = self._macros.resume(other._built_in())
         other._open_files = list(self._open_files)
         other._read_once = set() if again else set(self._read_once)
         other._recorded = iter(recorded)
@@ -112,7 +126,7 @@ class Preprocessor:
 
     def _read(self, buffer: Buffer) -> None:
         tokens = tokenize(buffer)
-        plain = not self._macros and "__FILE__" not in buffer.text and "__LINE__" not in buffer.text
+        plain = not self._macros and not any(name in buffer.text for name in BUILT_IN)
         if plain and not any(token[0] in _SPECIAL for token in tokens):
             self._out.extend(tokens)
             return
@@ -133,8 +147,8 @@ class Preprocessor:
                     return
             elif kind in (OPEN, ERROR):
                 self._bad_token(token)
-            elif kind == "IDENT" and (self._macros or token[1].startswith("__")):
-                at = self._expand(buffer, tokens, at - 1)
+            elif token[1] in self._macros:
+                at = self._expand(tokens, at - 1)
             else:
                 self._out.append(token)
         for conditional in conditionals:
@@ -159,35 +173,47 @@ class Preprocessor:
             if not _WORD.match(rest):
                 self._error(codes.PREPROCESSOR, f"#{word} needs the name of a macro", token)
             conditionals.append(_Conditional((rest in self._macros) == (word == "ifdef"), active, token))
-        elif word in ("else", "endif"):
-            self._close(word, token, conditionals)
-        elif not active:
-            if word == "if":
-                conditionals.append(_Conditional(False, False, token))
-        else:
-            self._active_line(buffer, token, word, rest, conditionals)
+        elif word == "if":
+            conditionals.append(_Conditional(active and self._condition(word, rest, token), active, token))
+        elif word in ("elif", "elifdef", "elifndef", "else", "endif"):
+            self._turn(word, rest, token, conditionals)
+        elif active:
+            self._active_line(buffer, token, word, rest)
 
-    def _close(self, word: str, token: Token, conditionals: list[_Conditional]) -> None:
+    def _turn(self, word: str, rest: str, token: Token, conditionals: list[_Conditional]) -> None:
         if not conditionals:
-            self._error(codes.PREPROCESSOR, f"#{word} without #ifdef or #ifndef", token)
-        elif word == "endif":
+            self._error(codes.PREPROCESSOR, f"#{word} without #if, #ifdef or #ifndef", token)
+            return
+        innermost = conditionals[-1]
+        if word == "endif":
             conditionals.pop()
-        elif conditionals[-1].after_else:
-            self._error(codes.PREPROCESSOR, "a second #else for the same condition", token)
-        else:
-            innermost = conditionals[-1]
+        elif innermost.after_else:
+            what = "a second #else for" if word == "else" else f"#{word} after the #else of"
+            self._error(codes.PREPROCESSOR, f"{what} the same condition", token)
+        elif word == "else":
             innermost.after_else = True
-            innermost.active = innermost.enclosing and not innermost.active
+            innermost.turn(True)
+        elif word == "elif":
+            innermost.turn(innermost.open and self._condition(word, rest, token))
+        else:
+            innermost.turn((rest in self._macros) == (word == "elifdef"))
 
-    def _active_line(
-        self, buffer: Buffer, token: Token, word: str, rest: str, conditionals: list[_Conditional]
-    ) -> None:
+    def _condition(self, word: str, text: str, token: Token) -> bool:
+        """Whether the expression of an ``#if`` holds; one that is wrong is reported, and does not."""
+        text = _DEFINED.sub(lambda match: str(int((match[1] or match[2]) in self._macros)), text)
+        try:
+            return evaluate(self._macros.expand_text(text, token)) != 0
+        except (ConditionError, MacroError) as error:
+            self._error(codes.PREPROCESSOR, f"#{word}: {error}", token)
+            return False
+
+    def _active_line(self, buffer: Buffer, token: Token, word: str, rest: str) -> None:
         if word == "define":
             self._define(token, rest)
         elif word == "undef":
             self._macros.undefine(rest)
         elif word == "include":
-            match = _FILE.match(rest)
+            match = _FILE.match(rest) or _FILE.match(self._expanded_text(rest, token))
             if match:
                 self._include(buffer, match.group(1) or match.group(2) or "", token)
             else:
@@ -196,10 +222,10 @@ class Preprocessor:
             return
         elif word == "error":
             self._error(codes.PREPROCESSOR, f"#error {rest}", token)
+        elif word == "warning":
+            self._reporter.warning(codes.WARNING, f"#warning {rest}", token[2], token[3])
         else:
-            if word == "if":
-                conditionals.append(_Conditional(True, True, token))
-            hint = "use #define, #undef, #include, #ifdef, #ifndef, #else and #endif"
+            hint = "there are #define, #undef, #include, #if, #ifdef, #ifndef, #elif, #else, #endif, #error"
             message = f"the preprocessor directive #{word or rest} is not supported"
             self._error(codes.PREPROCESSOR, message, token, hint)
 
@@ -210,13 +236,19 @@ class Preprocessor:
             return
         name, is_function, params, body = match.groups()
         names = [param.strip() for param in params.split(",")] if params and params.strip() else []
-        if not all(_WORD.match(param) for param in names):
+        variadic = bool(names) and names[-1].endswith("...")
+        if variadic:
+            names[-1] = names[-1].removesuffix("...").strip() or REST
+        if not all(_WORD.match(param) for param in names) or len(set(names)) < len(names):
             self._error(codes.MACRO, f"the parameters of the macro {name} are malformed", token)
             return
-        macro = make_macro(name, tuple(names) if is_function else None, body)
-        if any(part[0] in _SPECIAL for part in macro.body):
-            hint = "the operators # and ## of C macros are not supported" if "#" in body else None
-            self._error(codes.MACRO, f"the body of the macro {name} is malformed", token, hint)
+        try:
+            macro = make_macro(name, tuple(names) if is_function else None, body, variadic=variadic)
+        except MacroError as error:
+            self._error(codes.MACRO, str(error), token)
+            return
+        if any(part.kind in (INCLUDE, ONCE) for part in macro.body):
+            self._error(codes.MACRO, f"the macro {name} can't include files: write #include", token)
             return
         self._macros.define(macro)
 
@@ -293,27 +325,46 @@ class Preprocessor:
 
     # Tokens
 
-    def _expand(self, buffer: Buffer, tokens: list[Token], at: int) -> int:
-        """Append what the identifier at `at` stands for; returns where to go on."""
+    def _expand(self, tokens: list[Token], at: int) -> int:
+        """Append what the name at `at` stands for; returns where to go on."""
         _, text, start, end = tokens[at]
-        if text == "__LINE__":
-            self._out.append(("NUMBER", str(buffer.locate(start)[0]), start, end))
-            return at + 1
-        if text == "__FILE__":
-            escaped = buffer.name.replace("\\", "\\\\").replace('"', '\\"')
-            self._out.append(("STRING", f'"{escaped}"', start, end))
-            return at + 1
-        if text not in self._macros:
-            self._out.append(tokens[at])
-            return at + 1
+        expanded: list[Token] = []
         try:
-            return self._macros.expand(tokens, at, self._out)
+            following = self._macros.expand(tokens, at, expanded)
         except MacroError as error:
             self._error(codes.MACRO, str(error), tokens[at])
             self._out.append((BROKEN, text, start, end))
             if isinstance(error, EndlessExpansion):
                 self._macros.clear()
             return at + 1
+        for token in expanded:
+            if token[0] in _SPECIAL:
+                message = f"the macro {text} leaves {token[1]!r} here, which is no text of a program"
+                self._error(codes.MACRO, message, tokens[at])
+                self._out.append((BROKEN, text, start, end))
+            else:
+                self._out.append(token)
+        return following
+
+    def _expanded_text(self, text: str, token: Token) -> str:
+        try:
+            return self._macros.expand_text(text, token)
+        except MacroError as error:
+            self._error(codes.MACRO, str(error), token)
+            return ""
+
+    def _built_in(self) -> dict[str, Callable[[int], tuple[str, str]]]:
+        sources = self._sources
+
+        def line(position: int) -> tuple[str, str]:
+            return "NUMBER", str(sources.buffer_at(position).locate(position)[0])
+
+        def file(position: int) -> tuple[str, str]:
+            name = sources.buffer_at(position).name
+            escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+            return "STRING", f'"{escaped}"'
+
+        return dict(zip(BUILT_IN, (line, file, lambda _: ("NUMBER", "64")), strict=True))
 
     def _bad_token(self, token: Token) -> None:
         kind, text, start, end = token

@@ -10,12 +10,12 @@ the arguments of atoms are variables, constants or wildcards only: a computed ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import cast
 
-from gpuengine.errors import Span
+from gpuengine.errors import Diagnostic, Span
 
 
 class Kind(Enum):
@@ -40,6 +40,9 @@ class Type:
     name: str
     kind: Kind
     space: str
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
 
 NUMBER = Type("number", Kind.NUMBER, "number")
@@ -86,6 +89,9 @@ class Variable:
 
     name: str
     type: Type
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # planning looks them up all the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +155,11 @@ class Negation:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``left op right``; `op` is ``= != < <= > >= match contains`` or ``!match !contains``.
+    """``left op right``; `op` is ``= == != < <= > >= match contains`` or ``!match !contains``.
 
     Both sides have the same kind. An ``=`` whose one side is an unbound variable (or a `Pack` with
-    unbound arguments while the other side is bound) binds it.
+    unbound arguments while the other side is bound) binds it. ``==`` is written ``=`` too: it compares a
+    float that an atom binds by value, so that it may bind it to more than one (0.0 and -0.0) or none (NaN).
     """
 
     op: str
@@ -237,8 +244,22 @@ class Inline:
 
 
 @dataclass(frozen=True, slots=True)
+class Alias:
+    """A fact alias(a_0, ..) holds exactly if of(b_0, ..) holds with b_j = a_{permutation[j]}.
+
+    If ``r(x, y, z)`` holds exactly if ``p(z, x, y)`` does, then r is ``Alias("p", (2, 0, 1))``.
+    """
+
+    of: str
+    permutation: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    """A correct program. `relations`, `rules` and `directives` keep source order."""
+    """A correct program. `relations`, `rules` and `directives` keep source order.
+
+    No rule mentions a relation that has an alias: its facts are stored as those of another one.
+    """
 
     relations: Mapping[str, Relation]
     rules: tuple[Rule, ...]
@@ -248,6 +269,8 @@ class Program:
     pragmas: tuple[tuple[str, str], ...]
     types: Mapping[str, Type] = field(default_factory=dict)  # every type name, for the casts of queries
     inlines: Mapping[str, Inline] = field(default_factory=dict)  # by relation name, for queries
+    warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+    aliases: Mapping[str, Alias] = field(default_factory=dict)
 
 
 def term_variables(term: Term | Wildcard) -> frozenset[Variable]:
@@ -270,11 +293,11 @@ def literal_variables(literal: Literal) -> frozenset[Variable]:
     return frozenset((literal.result, *literal.outer))
 
 
-def binds(literal: Literal, bound: frozenset[Variable]) -> frozenset[Variable] | None:
+def binds(literal: Literal, bound: Set[Variable]) -> frozenset[Variable] | None:
     """What `literal` binds when the variables in `bound` are; None if it can't be evaluated yet.
 
     This is the one definition of groundedness: the checker rejects a rule in which some literal
-    never becomes evaluable, the planner orders literals by it, and the oracle evaluates by it.
+    never becomes evaluable, and the planner orders literals by it.
     """
     if isinstance(literal, Atom):
         return literal_variables(literal) - bound
@@ -285,7 +308,7 @@ def binds(literal: Literal, bound: frozenset[Variable]) -> frozenset[Variable] |
     left, right = term_variables(literal.left), term_variables(literal.right)
     if left | right <= bound:
         return frozenset()
-    if literal.op != "=":
+    if literal.op not in ("=", "=="):
         return None
     for target, target_vars, source_vars in (
         (literal.left, left, right),
@@ -296,7 +319,7 @@ def binds(literal: Literal, bound: frozenset[Variable]) -> frozenset[Variable] |
     return None
 
 
-def _is_pattern(term: Term | Wildcard, bound: frozenset[Variable]) -> bool:
+def _is_pattern(term: Term | Wildcard, bound: Set[Variable]) -> bool:
     """Can `term` be matched against a known value, binding its unbound variables?"""
     if isinstance(term, Variable | Constant | Wildcard):
         return True

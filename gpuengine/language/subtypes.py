@@ -1,8 +1,8 @@
 """Subtypes of the variables of one clause, once it is known how each is represented.
 
-A variable's type is the greatest one below all its uses in positive atoms, records and casts; the head
-and the negated atoms then ask for it, and must ask for no less.  Constants and computed values fit any
-subtype of their representation.
+A variable's type is the greatest one below all its uses in positive atoms, records and casts; the head then
+asks for it, and must ask for no less.  Constants and computed values fit any subtype of their representation,
+and so does everything that is negated.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from gpuengine.language import codes
 from gpuengine.language.diagnostics import Reporter
+from gpuengine.language.extensions import aggregate, functor
 from gpuengine.language.lexer import Token
 from gpuengine.language.literals import UINT64_MAX, address_value, integer_value, string_value
 from gpuengine.language.normalise import MAX_DEPTH, too_deep
@@ -290,8 +291,22 @@ class TreeBuilder:
         self._broken = True
         return Wild(start, end)
 
-    def make_user_functor(self, start: int, end: int, name: Token, *args: object) -> Wild:
+    def make_user_functor(self, start: int, end: int, name: Token, args: list[Arg] | None = None) -> Arg:
+        if functor(f"@{name[1]}") is not None and args:
+            self._nested += 1
+            return Call(f"@{name[1]}", args, start, end)
         self._error(codes.USER_FUNCTOR, start, end, "load the functor's results as a relation instead")
+        self._broken = True
+        return Wild(start, end)
+
+    def make_user_aggregate(
+        self, start: int, end: int, name: Token, initial: Arg, target: Arg, body: Term
+    ) -> Arg:
+        """As Soufflé writes them, with an initial value; a function over whole groups needs none."""
+        if aggregate(f"@@{name[1]}") is not None:
+            self._nested += 1
+            return Agg(f"@@{name[1]}", target, body, start, end)
+        self._error(codes.USER_FUNCTOR, start, end, "load the aggregate's results as a relation instead")
         self._broken = True
         return Wild(start, end)
 

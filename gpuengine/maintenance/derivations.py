@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from gpuengine.evaluation.body import BodyProgram, compile_body
-from gpuengine.evaluation.context import Context
-from gpuengine.evaluation.variants import VariantRunner
+from gpuengine.evaluation.rules.body import BodyProgram, compile_body
+from gpuengine.evaluation.rules.context import Context
+from gpuengine.evaluation.rules.variants import VariantRunner
 from gpuengine.language.program import Rule, literal_variables
 from gpuengine.maintenance import names
 from gpuengine.maintenance.counters import Counters, Derivation
-from gpuengine.maintenance.delta_rules import DeltaRule, Direction
-from gpuengine.maintenance.stratum_deltas import StratumDeltas
+from gpuengine.maintenance.rules import DeltaRule, Direction, StratumDeltas
 from gpuengine.planning.order import order_body
 from gpuengine.planning.plan import Variant
 from gpuengine.schemes.table import Table
@@ -166,6 +165,7 @@ class _CountingRunner(VariantRunner):
             old=variant.old,
             growing=self.members,
             exact=True,
+            in_hindsight=variant.in_hindsight,
         )
 
 

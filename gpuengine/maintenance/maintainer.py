@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from gpuengine.errors import Interrupted, MemoryBudgetError
-from gpuengine.evaluation.context import Context
+from gpuengine.evaluation.rules.context import Context
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.position_sets import Stopped
 from gpuengine.kernels.position_sets import PoolFull
 from gpuengine.language.program import Rule
 from gpuengine.maintenance import names
-from gpuengine.maintenance.nets import ListedNet, table_of
-from gpuengine.maintenance.stated import Facts, StatedFacts
-from gpuengine.maintenance.stratum import StratumChange, StratumMaintenance
-from gpuengine.maintenance.stratum_rules import stratum_rules
+from gpuengine.maintenance.delta import Delta, Deltas
+from gpuengine.maintenance.rules import stratum_rules
+from gpuengine.maintenance.stated import StatedFacts
+from gpuengine.maintenance.stratum import StratumMaintenance
 from gpuengine.maintenance.transition import Changes, Transition, View
 from gpuengine.planning.node_rules import is_node
-from gpuengine.planning.plan import Plan
-from gpuengine.planning.strata import body_relations
+from gpuengine.planning.plan import Plan, body_relations
 from gpuengine.schemes.table import Table
 from gpuengine.schemes.union import Union
-
-
-@dataclass(frozen=True)
-class FactsChange:
-    """Facts that are no longer stated, and facts that are from now on, by relation."""
-
-    deleted: Mapping[str, Facts]
-    inserted: Mapping[str, Facts]
-
-    @property
-    def count(self) -> int:
-        """How many facts that are."""
-        return sum(count for _, count in (*self.deleted.values(), *self.inserted.values()))
 
 
 class Maintainer:
@@ -110,7 +95,7 @@ class Maintainer:
             self.database.tables,
             self.plan.schemes,
             evaluators,
-            modules=self.context.modules,
+            modules=self.context.options.modules,
             below=frozenset(name for lower in self.strata for name in lower.rules.tables),
         )
         above = [variant.rule for later in self.plan.strata[number + 1 :] for variant in later.once]
@@ -146,9 +131,7 @@ class Maintainer:
         """All rules as they are maintained."""
         return [rule for stratum in self.strata for rule in stratum.rules.rules]
 
-    def update(
-        self, asked: FactsChange, *, removed: Sequence[Rule] = (), added: Sequence[Rule] = ()
-    ) -> Changes:
+    def update(self, asked: Deltas, *, removed: Sequence[Rule] = (), added: Sequence[Rule] = ()) -> Changes:
         """State other facts, and derive what follows; the net change of every relation.
 
         `removed` are maintained rules that held until now and are no longer among `rules`, `added` those of
@@ -160,20 +143,19 @@ class Maintainer:
             if not stratum.derivations.is_counted:
                 stratum.derivations.recount()
         try:
-            lost, gained = self.stated.apply(asked.deleted, asked.inserted)
-            self._change_underived(changes, lost, gained)
+            stated = self.stated.apply(asked)
+            self._change_underived(changes, stated)
             self.context.progress.strata = len(self.strata)
             for begun, stratum in enumerate(self.strata, 1):
-                tables = stratum.rules.tables
-                own = StratumChange(
-                    {name: facts for name, facts in lost.items() if name in stratum.rules.entries},
-                    {name: facts for name, facts in gained.items() if name in stratum.rules.entries},
-                    tuple(rule for rule in removed if rule.head.relation in tables),
-                    tuple(rule for rule in added if rule.head.relation in tables),
-                )
+                tables, entries = stratum.rules.tables, stratum.rules.entries
                 self.context.progress.stratum = begun
                 self.context.progress.relations = stratum.rules.relations
-                stratum.run(changes, own)
+                stratum.run(
+                    changes,
+                    {name: delta for name, delta in stated.items() if name in entries},
+                    [rule for rule in removed if rule.head.relation in tables],
+                    [rule for rule in added if rule.head.relation in tables],
+                )
         except BaseException as error:
             self._undo(changes, begun)
             if isinstance(error, Stopped):
@@ -188,31 +170,16 @@ class Maintainer:
             self._forget_nodes()  # nodes that only those had did not follow, and others may want them next
         return changes
 
-    def _change_underived(
-        self, changes: Changes, lost: Mapping[str, Facts], gained: Mapping[str, Facts]
-    ) -> None:
+    def _change_underived(self, changes: Changes, stated: Deltas) -> None:
         """Relations without rules hold what is stated, most of them in the same table."""
-        for name in dict.fromkeys((*lost, *gained)):
+        for name, delta in stated.items():
             if name in self._derived:
                 continue
             table = self.database.tables[name]
             assert isinstance(table, Table)
-            deleted, inserted = lost.get(name, ([], 0)), gained.get(name, ([], 0))
             if table is not self.stated.tables[name]:
-                if deleted[1]:
-                    table.delete(*deleted)
-                    table.take_back()
-                before = len(table)
-                table.insert(*inserted)
-                inserted = [column[before:].copy() for column in table.columns()], len(table) - before
-                table.take_in()
-            changes.add(
-                Transition(
-                    table,
-                    ListedNet(table_of(name, table.arity, *deleted), table_of(name, table.arity, *inserted)),
-                    at_end=True,
-                )
-            )
+                delta = _stated_too(table, delta)
+            changes.add(Transition(table, delta, at_end=True))
 
     def revert(self, changes: Changes) -> None:
         """Take back an update that was completed."""
@@ -257,3 +224,26 @@ class Maintainer:
         self.stated.undo()
         for stratum in self.strata:
             stratum.derivations.is_counted = False
+
+
+def _stated_too(table: Table, delta: Delta) -> Delta:
+    """Have a table of its own lose and gain what is stated; what changed. If it fails, nothing has."""
+    kept: int | None = None
+    try:
+        if delta.may_lose:
+            table.delete(*delta.minus_facts)
+            table.take_back()
+        kept = len(table)
+        table.insert(*delta.plus_facts)
+        come = [column[kept:].copy() for column in table.columns()], len(table) - kept
+        table.take_in()
+    except BaseException:
+        table.settle()
+        if kept is not None:
+            come = [column[kept:].copy() for column in table.columns()], len(table) - kept
+            table.delete(*come)
+            table.take_back()
+            table.insert(*delta.minus_facts)
+            table.take_in()
+        raise
+    return Delta.listed(table.name, table.arity, delta.minus_facts, come)

@@ -1,20 +1,20 @@
-"""An engine as a snapshot for the store, and back; and its updates as commits."""
+"""A materialisation as a snapshot for the store, and back; and updates as commits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from gpuengine.evaluation.database import Database
+from gpuengine.evaluation.materialisation import Materialisation, view_aliases
+from gpuengine.evaluation.options import Options
 from gpuengine.evaluation.progress import Progress, SchemeChoice
+from gpuengine.evaluation.rules.database import Database
+from gpuengine.evaluation.rules.evaluators import Evaluators
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.maintenance import names
-from gpuengine.maintenance.change import Listed, composed
-from gpuengine.maintenance.nets import Net
-from gpuengine.maintenance.stated import Facts
+from gpuengine.maintenance.delta import Delta, Deltas
 from gpuengine.maintenance.store import Commit, Snapshot, Store, StoredTable, TableChange
-from gpuengine.maintenance.transition import Changes
 from gpuengine.planning.linearise import external_name
 from gpuengine.planning.prepared import Prepared
 from gpuengine.planning.shapes import Shape
@@ -23,80 +23,72 @@ from gpuengine.schemes.equivalence import Equivalence
 from gpuengine.schemes.pairs import PairScheme
 from gpuengine.schemes.table import Table
 from gpuengine.schemes.union import Part, Union
-from gpuengine.terms.persistence import export_terms, restore_terms, term_counts
-
-if TYPE_CHECKING:
-    from gpuengine.engine import Engine
+from gpuengine.terms.persistence import TermColumns, export_terms, restore_terms, term_counts
 
 STATED, DERIVED = "stated/", "derived/"
 """What the store's tables hold: facts as the user stated them, or all facts of a relation."""
 
 
-def stored_tables(loaded: Mapping[str, Table], database: Database, hidden: Sequence[str]) -> dict[str, Table]:
+def stored_tables(of: Materialisation, hidden: Sequence[str]) -> dict[str, Table]:
     """The tables to keep, by the names that the store has for them.
 
     Relations without rules are what is stated of them. Closures and equivalences are made from the
     facts that feed them, and unions from others: `hidden` are the tables for that.
     """
-    found = {STATED + name: table for name, table in loaded.items()}
-    for name in (*loaded, *hidden):
-        table = database.tables[name]
-        if isinstance(table, Table) and table is not loaded.get(name):
+    assert of.database is not None
+    found = {STATED + name: table for name, table in of.stated.items()}
+    for name in (*of.stated, *hidden):
+        table = of.database.tables[name]
+        if isinstance(table, Table) and table is not of.stated.get(name):
             found[DERIVED + name] = table
     return found
 
 
-def meta_of(
-    engine: Engine, prepared: Prepared, database: Database, wanted: tuple[str, ...] | None
-) -> dict[str, Any]:
+def meta_of(materialisation: Materialisation, options: Options) -> dict[str, Any]:
     """What else must be known to go on with a knowledge base."""
-    schemes = engine.progress.schemes if engine.progress is not None else {}
-    kinds = {
-        name: database.tables[name].kind
-        for name in prepared.program.relations
-        if name not in prepared.aliases
-    }
+    prepared, relations, progress = (
+        materialisation.prepared,
+        materialisation.relations or {},
+        materialisation.progress,
+    )
+    schemes = progress.schemes if progress is not None else {}
+    kinds = {name: scheme.kind for name, scheme in relations.items() if name not in prepared.aliases}
+    wanted = materialisation.wanted
     return {
         "program": prepared.text.to_json(),
-        "asked_schemes": engine.asked_schemes,
-        "asked_evaluators": engine.asked_evaluators,
-        "modules": engine.modules,
-        "counting": engine.counting,
-        "anew_seconds": engine.anew_seconds,
+        "asked_schemes": dict(options.schemes),
+        "asked_evaluators": dict(options.evaluators),
+        "modules": options.modules,
+        "counting": options.counting,
+        "anew_seconds": materialisation.anew_seconds,
         "wanted": None if wanted is None else list(wanted),
         "stored_as": {name: kind for name, kind in kinds.items() if kind != Table.kind},
         "why": {name: choice.why for name, choice in schemes.items()},
+        "notes": dict(materialisation.notes),
     }
 
 
-def snapshot_of(
-    engine: Engine,
-    prepared: Prepared,
-    loaded: Mapping[str, Table],
-    database: Database,
-    hidden: Sequence[str],
-    wanted: tuple[str, ...] | None,
-) -> Snapshot:
+def snapshot_of(materialisation: Materialisation, hidden: Sequence[str], options: Options) -> Snapshot:
     """Everything that `restore` needs."""
     tables = {
         name: StoredTable(table.columns(), len(table))
-        for name, table in stored_tables(loaded, database, hidden).items()
+        for name, table in stored_tables(materialisation, hidden).items()
     }
-    return Snapshot(meta_of(engine, prepared, database, wanted), export_terms(engine.dictionary, {}), tables)
+    terms = export_terms(materialisation.dictionary, {})
+    return Snapshot(meta_of(materialisation, options), terms, tables)
 
 
-def restore(engine: Engine, snapshot: Snapshot) -> None:
-    """Fill an engine that was made from the snapshot's program, and has no facts yet."""
-    restore_terms(engine.dictionary, snapshot.terms)
-    meta, prepared = snapshot.meta, engine.prepared
-    engine.anew_seconds = meta["anew_seconds"]
-    database = Database(prepared.program, engine.dictionary)
-    database.evaluators = prepared.choose_evaluators()
+def restore(empty: Materialisation, snapshot: Snapshot, options: Options) -> Materialisation:
+    """What was saved; `empty` is made from the snapshot's program."""
+    restore_terms(empty.dictionary, snapshot.terms)
+    meta, prepared = snapshot.meta, empty.prepared
+    database = Database(prepared.program, empty.dictionary)
+    database.evaluators = Evaluators(prepared.chooser())
+    stated = dict(empty.stated)
     for stored, table in snapshot.tables.items():
         if stored.startswith(STATED):
             name = stored.removeprefix(STATED)
-            engine.loaded[name] = _table(name, table)
-            database.tables[name] = engine.loaded[name]
+            database.tables[name] = stated[name] = _table(name, table)
     for stored, table in snapshot.tables.items():
         if stored.startswith(DERIVED):
             name = stored.removeprefix(DERIVED)
@@ -104,14 +96,22 @@ def restore(engine: Engine, snapshot: Snapshot) -> None:
     kinds: Mapping[str, str] = meta["stored_as"]
     for name, kind in kinds.items():
         if kind != Union.kind:
-            database.tables[name] = _fed_scheme(engine, name, kind, database)
+            database.tables[name] = _fed_scheme(name, kind, database, options.threads)
     for name in _in_order([name for name, kind in kinds.items() if kind == Union.kind], prepared):
         database.tables[name] = _union(name, database, prepared)
-    progress = engine.progress = Progress()
+    view_aliases(database, prepared)
+    progress = Progress()
     for name, why in meta["why"].items():
         progress.schemes[name] = SchemeChoice(kinds.get(name, Table.kind), why)
-    wanted = None if meta["wanted"] is None else tuple(meta["wanted"])
-    engine.adopt(prepared, engine.loaded, database, wanted)
+    return replace(
+        empty,
+        stated=stated,
+        database=database,
+        wanted=None if meta["wanted"] is None else tuple(meta["wanted"]),
+        progress=progress,
+        anew_seconds=meta["anew_seconds"],
+        notes=meta.get("notes", {}),
+    )
 
 
 def _table(name: str, stored: StoredTable) -> Table:
@@ -120,9 +120,9 @@ def _table(name: str, stored: StoredTable) -> Table:
     return table
 
 
-def _fed_scheme(engine: Engine, name: str, kind: str, database: Database) -> PairScheme:
+def _fed_scheme(name: str, kind: str, database: Database, threads: int) -> PairScheme:
     """A closure or an equivalence made from the facts that feed it."""
-    scheme = Closure(name, threads=engine.threads) if kind == Closure.kind else Equivalence(name)
+    scheme = Closure(name, threads=threads) if kind == Closure.kind else Equivalence(name)
     feeding = database.tables[external_name(name)]
     assert isinstance(feeding, Table)
     scheme.widen(database.tables[name].bounds)
@@ -147,69 +147,56 @@ def _in_order(unions: list[str], prepared: Prepared) -> list[str]:
 class Durable:
     """Writes what updates do to a store."""
 
-    def __init__(self, store: Store, engine: Engine) -> None:
+    def __init__(self, store: Store, holds: Materialisation, options: Options) -> None:
         self.store = store
-        self._engine = engine
-        self._terms = term_counts(engine.dictionary)
+        self._options = options
+        self._terms = term_counts(holds.dictionary)
+        self._notes = holds.notes
 
     def commit(
         self,
-        prepared: Prepared,
-        loaded: Mapping[str, Table],
-        database: Database,
+        before: Materialisation,
+        after: Materialisation,
         hidden: Sequence[str],
-        stated: Sequence[tuple[str, Facts, Facts]],
-        done: Sequence[Changes],
+        stated: Sequence[Delta],
+        deltas: Deltas,
     ) -> None:
         """Make an update durable: by what it changed, in one step."""
-        tables = stored_tables(loaded, database, hidden)
+        tables = stored_tables(after, hidden)
         known = self.store.tables
         changes = {
             name: TableChange([], 0, table.columns(), len(table), replaced=True)
             for name, table in tables.items()
             if name not in known
         }
-        for name, gone, come in stated:
-            if STATED + name in known and (gone[1] or come[1]):
-                changes[STATED + name] = TableChange(gone[0], gone[1], come[0], come[1])
-        listed = []  # the columns of tables live as long as these do
-        for relation, net in table_nets(done).items():
+        for delta in stated:
+            name = STATED + delta.relation
+            if name in known and delta:
+                changes[name] = TableChange(*delta.minus_facts, *delta.plus_facts)
+        for relation, delta in deltas.items():
             name = DERIVED + relation
             if name in tables and name in known:
-                deleted, inserted = net()
-                listed += [deleted, inserted]
-                changes[name] = TableChange(
-                    deleted.columns(), len(deleted), inserted.columns(), len(inserted)
-                )
-        is_same = prepared is self._engine.prepared
+                changes[name] = TableChange(*delta.minus_facts, *delta.plus_facts)
+        is_same = before.prepared is after.prepared and after.notes == self._notes
+        terms = export_terms(after.dictionary, self._terms)
         self.store.commit(
             Commit(
                 changes,
-                export_terms(self._engine.dictionary, self._terms),
-                None if is_same else meta_of(self._engine, prepared, database, self._engine.wanted),
+                terms,
+                None if is_same else meta_of(after, self._options),
                 tuple(sorted(known - set(tables))),
             )
         )
-        self._terms = term_counts(self._engine.dictionary)
+        self._note_terms(terms)
+        self._notes = after.notes
 
-    def rewrite(self, snapshot: Snapshot) -> None:
-        """Make another state durable, in one step."""
+    def rewrite(self, after: Materialisation, hidden: Sequence[str]) -> None:
+        """Make another materialisation durable, in one step."""
+        snapshot = snapshot_of(after, hidden, self._options)
         self.store.rewrite(snapshot)
-        self._terms = term_counts(self._engine.dictionary)
+        self._notes = after.notes
+        self._note_terms(snapshot.terms)
 
-
-def table_nets(done: Sequence[Changes]) -> dict[str, Callable[[], Listed]]:
-    """By relation or hidden table what one or two changes come to, listed when it is asked for."""
-    found: dict[str, Callable[[], Listed]] = {}
-    for changes in done:
-        for name, net in changes.nets().items():
-            found[name] = partial(_composed, found[name], net) if name in found else partial(_listed, net)
-    return found
-
-
-def _listed(net: Net) -> Listed:
-    return net.deleted, net.inserted
-
-
-def _composed(first: Callable[[], Listed], second: Net) -> Listed:
-    return composed(first(), _listed(second))
+    def _note_terms(self, terms: Mapping[str, TermColumns]) -> None:
+        """These are in the store as well now; of others, which a query may have interned since, not all."""
+        self._terms |= {space: columns.end for space, columns in terms.items()}

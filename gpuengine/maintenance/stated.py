@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from gpuengine.kernels.cpu.backend import CPU
-from gpuengine.planning.sharing import Alias
+from gpuengine.language.program import Alias
+from gpuengine.loading import Facts
+from gpuengine.maintenance.delta import Delta, Deltas
 from gpuengine.schemes.table import Table
 
 _MANY, _FEW = 8, 10_000
 """If so many of them go, one in eight, it is faster to go through all facts."""
-Facts = tuple[list[np.ndarray], int]
-"""Columns of ids and how many rows they have."""
 
 
 class StatedFacts:
@@ -28,7 +28,7 @@ class StatedFacts:
         self._of: dict[str, list[str]] = {}
         for name, alias in aliases.items():
             self._of.setdefault(alias.of, []).append(name)
-        self.done: list[tuple[str, Facts, Facts]] = []
+        self.done: list[Delta] = []
         for table in facts.values():
             table.maintained = True
 
@@ -47,41 +47,44 @@ class StatedFacts:
             found |= _contains(self.tables[name], permuted, count)
         return found
 
-    def apply(
-        self, deleted: Mapping[str, Facts], inserted: Mapping[str, Facts]
-    ) -> tuple[dict[str, Facts], dict[str, Facts]]:
+    def apply(self, asked: Deltas) -> dict[str, Delta]:
         """State other facts; what is stated no longer and what is now, by the relation that is stored."""
         lost: dict[str, list[Facts]] = {}
         gained: dict[str, list[Facts]] = {}
-        for name in dict.fromkeys((*deleted, *inserted)):
+        for name, delta in asked.items():
             table = self.tables[name]
             table.move_to(CPU)
-            gone = _take_out(table, *deleted.get(name, ([], 0)))
-            self.done.append((name, gone, ([], 0)))
-            come = _add(table, *inserted.get(name, ([], 0)))
-            self.done[-1] = name, gone, come
+            gone = _take_out(table, *delta.minus_facts)
+            self.done.append(Delta.listed(name, table.arity, gone))
+            come = _add(table, *delta.plus_facts)
+            self.done[-1] = Delta.listed(name, table.arity, gone, come)
             table.take_in()
             for found, (columns, count) in ((lost, gone), (gained, come)):
                 if count:
                     stored, columns = self._stored(name, columns)
                     found.setdefault(stored, []).append((columns, count))
-        return (
-            {name: self._no_longer_stated(name, facts) for name, facts in lost.items()},
-            {name: _joined(facts) for name, facts in gained.items()},
-        )
+        return {
+            name: Delta.listed(
+                name,
+                self.tables[name].arity,
+                self._no_longer_stated(name, lost.get(name, [])),
+                _joined(gained.get(name, [])),
+            )
+            for name in dict.fromkeys((*lost, *gained))
+        }
 
     def undo(self) -> None:
         """Take back what was applied since the last `keep`."""
         done, self.done = self.done, []
-        for name, gone, come in reversed(done):
-            _take_out(self.tables[name], *come)
-            _add(self.tables[name], *gone)
-            self.tables[name].take_in()
+        for delta in reversed(done):
+            table = self.tables[delta.relation]
+            _take_out(table, *delta.plus_facts)
+            _add(table, *delta.minus_facts)
+            table.take_in()
 
-    def keep(self) -> list[tuple[str, Facts, Facts]]:
-        """What was applied stands; by relation what went and what came."""
-        done, self.done = self.done, []
-        return done
+    def keep(self) -> None:
+        """What was applied stands."""
+        self.done = []
 
     def _stored(self, name: str, columns: list[np.ndarray]) -> tuple[str, list[np.ndarray]]:
         alias = self.aliases.get(name)
@@ -92,7 +95,7 @@ class StatedFacts:
     def _no_longer_stated(self, relation: str, facts: list[Facts]) -> Facts:
         """Those of the facts that were taken out which no alias states either."""
         columns, count = _joined(facts)
-        if relation not in self._of:
+        if relation not in self._of or not count:
             return columns, count
         kept = ~self.contains(relation, columns, count)
         return [column[kept] for column in columns], int(np.count_nonzero(kept))

@@ -4,45 +4,282 @@ Overdeletion takes out, round by round, what has lost a derivation, unless it is
 rest comes back with what is new, in one semi-naive evaluation that begins with the rules restricted to
 what was overdeleted. Closures and equivalences are exact by themselves: they follow the table they are fed
 from and are never overdeleted on their own account.
+
+If rules of its own stratum read a closure or an equivalence, what an edge supports may be what supports the
+edge. Then all that passes over an edge loses a derivation, also where other edges still lead from one end to
+the other:
+
+    r(x, y) :- e(x, y).   r(x, z) :- r(x, y), r(y, z).   r(y, x) :- r(x, y).          e(1, 2) goes:
+    r(1, 1) passes over (1, 2), and (1, 2), by (2, 1), over (1, 1).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from gpuengine.errors import Interrupted
-from gpuengine.evaluation.context import Context
+from gpuengine.evaluation.rules.bounds import flow_bounds
+from gpuengine.evaluation.rules.context import Context
+from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Rule
 from gpuengine.maintenance import names
-from gpuengine.maintenance.delta_rules import Direction
+from gpuengine.maintenance.delta import Deltas, delta_of, pair_delta
 from gpuengine.maintenance.derivations import CountedDerivations, Derivations, SetDerivations
-from gpuengine.maintenance.stated import Facts, StatedFacts
-from gpuengine.maintenance.stratum_deltas import StratumDeltas
-from gpuengine.maintenance.stratum_rules import StratumRules
-from gpuengine.maintenance.stratum_tables import SlowerThanAnew, StratumTables
-from gpuengine.maintenance.transition import Changes, View
-from gpuengine.planning.strata import body_relations
+from gpuengine.maintenance.rules import Direction, StratumDeltas, StratumRules
+from gpuengine.maintenance.stated import StatedFacts
+from gpuengine.maintenance.transition import Changes, Transition, View
+from gpuengine.planning.plan import body_relations
+from gpuengine.schemes.changed import Changed
+from gpuengine.schemes.contract import Columns, Domain, Scheme
+from gpuengine.schemes.pairs import BACKWARD, FORWARD, Gone, PairScheme, PairSnapshot
+from gpuengine.schemes.table import Table
+from gpuengine.schemes.union import Part, Union
 
 _FEW = 10_000
 _SECONDS_A_FACT = 1e-6
 """About what it takes to overdelete a fact, and to look for it again."""
+_MOST_PASSING = 1 << 22
+"""If more facts pass over edges that go, everything is computed anew."""
 
 
-@dataclass
-class StratumChange:
-    """What an update asks of a stratum by itself: facts by relation, and rules."""
+class SlowerThanAnew(Exception):
+    """To compute everything anew is likely to be faster."""
 
-    deleted: dict[str, Facts] = field(default_factory=dict)
-    inserted: dict[str, Facts] = field(default_factory=dict)
-    removed_rules: tuple[Rule, ...] = ()
-    added_rules: tuple[Rule, ...] = ()
 
-    def __bool__(self) -> bool:
-        return bool(self.deleted or self.inserted or self.removed_rules or self.added_rules)
+class StratumTables:
+    """Moves the facts of a stratum through an update: out, back and in; at the end upper strata are told.
+
+    A closure or an equivalence follows the table that it is fed from. `read_above` are the relations that
+    upper strata read.
+    """
+
+    def __init__(
+        self, rules: StratumRules, deltas: StratumDeltas, context: Context, read_above: frozenset[str]
+    ) -> None:
+        self.rules = rules
+        self.deltas = deltas
+        self.database = context.database
+        self.budget = context.budget
+        self.read_above = read_above
+        self._bounds: list[object] | None = None
+        self._marks: dict[str, int] = {}
+        self._before: dict[str, PairSnapshot] = {}
+        self._stood_for: dict[str, Scheme] = {}
+        self._gone: dict[str, list[Gone]] = {relation: [] for relation in rules.fed}
+        self._come: dict[str, list[Gone]] = {relation: [] for relation in rules.fed}
+
+    def make_missing(self) -> list[str]:
+        """Make the tables that maintenance needs; which of those that rules derive into are new and empty."""
+        tables = self.database.tables
+        arities = {entry: tables[relation].arity for relation, entry in self.rules.entries.items()}
+        arities |= {rule.head.relation: len(rule.head.args) for rule in self.rules.rules}
+        missing = [name for name in self.rules.tables if name not in tables]
+        for name in missing:
+            tables[name] = Table(name, arities[name], CPU)
+        for name, arity in arities.items():
+            for hidden in (names.going(name), names.gone(name)):
+                tables.setdefault(hidden, Table(hidden, arity, CPU))
+        for name, arity in self.deltas.drivers.items():
+            tables.setdefault(name, Table(name, arity, CPU))
+        for name in self.rules.tables:
+            table = self.table(name)
+            table.move_to(CPU)
+            table.maintained = True
+        return missing
+
+    def feed_schemes(self, filled: list[str]) -> None:
+        """Have closures and equivalences keep all facts of tables that were filled; unions read theirs."""
+        for relation, entry in self.rules.fed.items():
+            if entry in filled:
+                self.pairs(relation).keep_edges(self.table(entry).columns())
+        for relation, parts in self.rules.parts.items():
+            own = self.table(self.rules.entries[relation])
+            members = [Part(self.database.tables[part], permutation) for part, permutation in parts]
+            self.database.tables[relation] = Union(relation, members, own)
+
+    def flow_bounds(self) -> None:
+        """Have every table admit what rules can bring, if what they read admits more than last time."""
+        bounds: list[object] = [self.database.tables[name].bounds for name in self.deltas.bounding]
+        if bounds == self._bounds:
+            return
+        for name in self.rules.tables:
+            for hidden in (names.going(name), names.gone(name)):
+                self.table(hidden).widen(self.table(name).bounds)
+        for projection in self.deltas.projections:
+            source = self.database.tables[projection.relation].bounds
+            self.table(projection.name).widen([source[c] for c in projection.columns])
+        flow_bounds(self.deltas.all_rules, self.database)
+        self._bounds = [self.database.tables[name].bounds for name in self.deltas.bounding]
+
+    def remember_schemes(self) -> None:
+        """Keep what closures and equivalences were, for upper strata; O(nodes) at most."""
+        for relation in self.rules.fed:
+            if relation not in self._before:
+                scheme = self.pairs(relation)
+                if relation in self.read_above:
+                    scheme.reading(BACKWARD)
+                self._before[relation] = PairSnapshot(scheme)
+
+    def delete(self, name: str, columns: list[np.ndarray], count: int) -> None:
+        """Make facts of a table NEW that go."""
+        self.table(name).delete(columns, count)
+        self.table(names.gone(name)).insert(columns, count)
+
+    def delete_edges(self) -> None:
+        """Have closures and equivalences follow what goes from the tables that they are fed from."""
+        for relation, entry in self.rules.fed.items():
+            self._delete_edges(relation, self.table(entry))
+
+    def _delete_edges(self, relation: str, external: Table) -> None:
+        """Have a closure or an equivalence follow its external facts."""
+        start, end = external.rows.delta
+        if start < end:
+            scheme = self.pairs(relation)
+            edges = [column[start:end].copy() for column in external.columns()]
+            passing = self._passing(scheme, edges) if relation in self.deltas.reads_itself else None
+            scheme.delete(edges, end - start)
+            self._gone[relation].append(scheme.news())
+            if passing is not None:
+                self._stood_for[relation] = scheme
+                self.database.tables[relation] = passing
+
+    def _passing(self, scheme: PairScheme, edges: list[np.ndarray]) -> Changed:
+        """What stands for a relation that its own stratum reads: NEW is all that edges that go support."""
+        scheme.reading(BACKWARD)
+        before = PairSnapshot(scheme)
+        facts = facts_over(before, edges, _MOST_PASSING)
+        if facts is None:
+            raise SlowerThanAnew
+        return Changed(before, lambda: facts)
+
+    def stand_back(self) -> None:
+        self.database.tables.update(self._stood_for)
+        self._stood_for.clear()
+
+    def remove(self) -> None:
+        self.stand_back()
+        for name in self.rules.tables:
+            self.table(name).take_back()
+        for relation in self.rules.fed:
+            scheme = self.pairs(relation)
+            if scheme.count(Domain.NEW):
+                scheme.remove()
+
+    def begin_inserting(self) -> None:
+        """What is there now stays; what comes after it is new."""
+        self.remember_schemes()
+        for name in self.rules.tables:
+            table = self.table(name)
+            table.take_in()
+            self._marks[name] = len(table)
+
+    def advance(self) -> bool:
+        """What was derived becomes NEW; is there any?"""
+        any_new = False
+        for name in self.rules.tables:
+            table = self.table(name)
+            any_new |= table.advance() > 0
+            table.refresh_indexes()
+        for relation, entry in self.rules.fed.items():
+            external, scheme = self.table(entry), self.pairs(relation)
+            start, end = external.rows.delta
+            if start < end:
+                scheme.insert([column[start:end].copy() for column in external.columns()], end - start)
+                scheme.advance()
+                self._come[relation].append(scheme.news())
+            elif scheme.count(Domain.NEW):
+                scheme.settle()
+        return any_new
+
+    def settle(self) -> None:
+        for name in self.rules.tables:
+            table = self.table(name)
+            table.take_in()
+        for relation in self.rules.fed:
+            self.pairs(relation).settle()
+
+    def note_changes(self, changes: Changes) -> None:
+        """Tell upper strata the net change of each relation, and be ready for the next update."""
+        for name in self.rules.tables:
+            table, gone = self.table(name), self.table(names.gone(name))
+            tail = [column[self._marks[name] :] for column in table.columns()]
+            came = len(table) - self._marks[name]
+            delta = delta_of(table, gone, tail, came)
+            changes.add(Transition(table, delta, at_end=delta.plus_facts[1] == came))
+        for relation in self.rules.fed:
+            if relation in self._before:
+                scheme, before = self.pairs(relation), self._before[relation]
+                delta = pair_delta(before, scheme, self._gone[relation], self._come[relation], self.budget)
+                changes.add(Transition(scheme, delta, before))
+        for relation, parts in self.rules.parts.items():
+            union = self.database.tables[relation]
+            assert isinstance(union, Union)
+            changes.add_union(union, parts)
+        self.forget()
+
+    def forget(self) -> None:
+        """Empty what only one update needs."""
+        self._before.clear()
+        self._marks.clear()
+        for name in self.rules.tables:
+            self.clear(names.going(name))
+            self.clear(names.gone(name))
+        for relation in self.rules.fed:
+            self._gone[relation], self._come[relation] = [], []
+
+    def undo(self) -> None:
+        """After a failure in `run`: bring back what was there before it."""
+        self.stand_back()
+        for name in self.rules.tables:
+            table, gone = self.table(name), self.table(names.gone(name))
+            if name in self._marks:
+                tail = [column[self._marks[name] :].copy() for column in table.columns()]
+                count = len(table) - self._marks[name]
+                table.delete(tail, count)
+                table.take_back()
+            else:
+                table.settle()
+            table.insert(gone.columns(), len(gone))
+            table.take_in()
+        for relation, entry in self.rules.fed.items():
+            if relation in self._before:
+                self.pairs(relation).rebuild(self.table(entry).columns())
+        self.forget()
+
+    def rebuild_schemes(self, changes: Changes) -> None:
+        """After the tables have been undone: have closures and equivalences follow them again."""
+        for relation, entry in self.rules.fed.items():
+            if relation in changes.transitions or entry in changes.transitions:
+                self.pairs(relation).rebuild(self.table(entry).columns())
+
+    @property
+    def touched(self) -> int:
+        """How many facts the update has found to go or to come, so far."""
+        going = sum(len(self.table(names.going(name))) for name in self.rules.tables)
+        return going + sum(len(self.table(name)) - mark for name, mark in self._marks.items())
+
+    def has_new(self, relation: str) -> bool:
+        scheme = self.database.tables[relation]
+        return isinstance(scheme, Union) or scheme.count(Domain.NEW) > 0
+
+    def clear(self, name: str) -> Table:
+        table = self.table(name)
+        table.renew()
+        table.take_back()
+        return table
+
+    def table(self, name: str) -> Table:
+        table = self.database.tables[name]
+        assert isinstance(table, Table)
+        return table
+
+    def pairs(self, name: str) -> PairScheme:
+        scheme = self.database.tables[name]
+        assert isinstance(scheme, PairScheme)
+        return scheme
 
 
 class StratumMaintenance:
@@ -78,7 +315,7 @@ class StratumMaintenance:
         """With counters, unless a scheme answers in its own way for what the stratum's recursion reads."""
         relations, members = self.context.database.program.relations, self.rules.members
         plain = StratumDeltas(self.rules, relations, exact=False)
-        if not self.context.counting or plain.reads_itself & {*self.rules.fed, *self.rules.parts}:
+        if not self.context.options.counting or plain.reads_itself & {*self.rules.fed, *self.rules.parts}:
             return SetDerivations(self.context, plain, members)
         return CountedDerivations(self.context, StratumDeltas(self.rules, relations, exact=True), members)
 
@@ -98,36 +335,34 @@ class StratumMaintenance:
 
     # -- one update ------------------------------------------------------------------------------------
 
-    def run(self, changes: Changes, own: StratumChange) -> None:
-        """Bring the stratum up to date with what changed below it and with what is asked of it."""
-        reads = self.deltas.reads | frozenset(
-            name for rule in own.removed_rules for name in body_relations(rule.body)
-        )
+    def run(self, changes: Changes, stated: Deltas, removed: Sequence[Rule], added: Sequence[Rule]) -> None:
+        """Bring the stratum up to date with what changed below it, and with what is asked of it: other facts
+        `stated`, rules `removed` and `added`.
+        """
+        reads = self.deltas.reads | frozenset(name for rule in removed for name in body_relations(rule.body))
         reads -= self.rules.members
-        if not own and not any(changes.net(name) for name in reads):
+        if not (stated or removed or added) and not any(changes.delta(name) for name in reads):
             return
         self.is_running = True
         self.tables.flow_bounds()
         self._project_changes(changes)
         self._find_affected(changes)
-        if self._may_lose(changes, own):
+        if removed or self._may_lose(changes, stated):
             changes.show(reads, View.BEFORE)
-            self._find_going(changes, own)
+            self._find_going(changes, stated, removed)
             changes.show(reads, View.COMMON)
             self._overdelete()
         changes.show(reads, View.AFTER)
-        self._find_coming(changes, own)
+        self._find_coming(changes, stated, added)
         changes.show(reads, View.NOW)
         self._insert()
         self.tables.note_changes(changes)
         self.is_running = False
 
-    def _may_lose(self, changes: Changes, own: StratumChange) -> bool:
+    def _may_lose(self, changes: Changes, stated: Deltas) -> bool:
         """Can the stratum lose facts at all?"""
-        if (
-            own.deleted
-            or own.removed_rules
-            or any(changes.may_show_new(name, View.BEFORE) for name in self.deltas.reads)
+        if any(delta.may_lose for delta in stated.values()) or any(
+            changes.may_show_new(name, View.BEFORE) for name in self.deltas.reads
         ):
             return True
         return any(changes.may_show_new(name, View.AFTER) for name in self.deltas.reads_against)
@@ -137,13 +372,13 @@ class StratumMaintenance:
         self.tables.undo()
         self.is_running = False
 
-    def _find_going(self, changes: Changes, own: StratumChange) -> None:
+    def _find_going(self, changes: Changes, stated: Deltas, removed: Sequence[Rule]) -> None:
         """What loses a derivation by what changed below, or is no longer stated."""
-        for relation, (columns, count) in own.deleted.items():
-            self.tables.table(names.going(self.rules.entries[relation])).insert(columns, count)
+        for relation, delta in stated.items():
+            self.tables.table(names.going(self.rules.entries[relation])).insert(*delta.minus_facts)
         self.tables.remember_schemes()
         self._start(Direction.GOING, changes)
-        for rule in own.removed_rules:
+        for rule in removed:
             self.derivations.runner.run(self.deltas.whole(rule, Direction.GOING).variant)
 
     def _overdelete(self) -> None:
@@ -178,16 +413,16 @@ class StratumMaintenance:
         self.tables.delete_edges()
         return any_new
 
-    def _find_coming(self, changes: Changes, own: StratumChange) -> None:
+    def _find_coming(self, changes: Changes, stated: Deltas, added: Sequence[Rule]) -> None:
         """What is stated, what follows again, and what gains a derivation by what changed below."""
         self.tables.begin_inserting()
-        for relation, (columns, count) in own.inserted.items():
-            self.tables.table(self.rules.entries[relation]).insert(columns, count)
+        for relation, delta in stated.items():
+            self.tables.table(self.rules.entries[relation]).insert(*delta.plus_facts)
         self.tables.flow_bounds()
         self.derivations.rederive(self._check_time)
         self._start(Direction.COMING, changes)
-        for added in own.added_rules:
-            self.derivations.runner.run(self.deltas.whole(added).variant)
+        for rule in added:
+            self.derivations.runner.run(self.deltas.whole(rule).variant)
 
     def _insert(self) -> None:
         """Take in what was found, and what gains a derivation by that, and so on."""
@@ -259,4 +494,35 @@ class StratumMaintenance:
 
 
 def _any_changed(changes: Changes, relations: Iterable[str]) -> bool:
-    return any(changes.net(name) for name in relations)
+    return any(changes.delta(name) for name in relations)
+
+
+def facts_over(state: Scheme, edges: Columns, most: int) -> Table | None:
+    """The facts of a relation that pass over some of its edges; None if they are more than `most`."""
+    count = len(edges[0])
+    sources, source_starts = _ends(state, BACKWARD, edges[0])
+    targets, target_starts = _ends(state, FORWARD, edges[1])
+    if int((np.diff(source_starts) * np.diff(target_starts)).sum()) > most:
+        return None
+    before, after = np.diff(source_starts), np.diff(target_starts)
+    pairs = before * after
+    edge = np.repeat(np.arange(count), pairs)
+    number = np.arange(len(edge)) - np.repeat(np.cumsum(pairs) - pairs, pairs)
+    first = sources[source_starts[edge] + number // after[edge]]
+    last = targets[target_starts[edge] + number % after[edge]]
+    found = Table(state.name, 2, CPU)
+    found.insert([first, last], len(edge))
+    found.settle()
+    return found
+
+
+def _ends(state: Scheme, column: int, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each id and its partners by a column, side by side, and where those of each begin."""
+    places, partners = [np.arange(len(ids))], [ids]
+    for found, (values,) in state.expand({column: ids}, len(ids)):
+        places.append(found.astype(np.int64))
+        partners.append(values)
+    place = np.concatenate(places)
+    order = np.argsort(place, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(ids)))])
+    return np.concatenate(partners)[order], starts

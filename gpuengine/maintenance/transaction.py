@@ -3,42 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from gpuengine.errors import GpuEngineError
 from gpuengine.evaluation.interruptible import Watcher
+from gpuengine.evaluation.materialisation import Materialisation
 from gpuengine.kernels.cpu.backend import CPU
-from gpuengine.language.editing import Edit, EditedText
+from gpuengine.kernels.identity import NotCopied
+from gpuengine.language.editing import Edit, EditedText, ProgramText
+from gpuengine.language.program import Program, Relation
+from gpuengine.loading import Facts, as_source, declared_in, encode_rule_facts
 from gpuengine.maintenance.change import Change
-from gpuengine.maintenance.maintainer import FactsChange
-from gpuengine.maintenance.stated import Facts
+from gpuengine.maintenance.delta import Delta
 from gpuengine.schemes.table import Table
 
-if TYPE_CHECKING:
-    from gpuengine.engine import Engine
-    from gpuengine.maintenance.updater import Updater
+Wait = float | Literal["default"] | None
+"""How many seconds to wait for other threads; None: as long as it takes."""
 
 
-class Update:
+class Changeable(Protocol):
+    """What an update is of: something that has a materialisation, and replaces it."""
+
+    @property
+    def current(self) -> Materialisation: ...
+
+    def turn(self, wait: Wait) -> AbstractContextManager[None]:
+        """Have no other thread change it until the block ends."""
+        ...
+
+    def encode_facts(
+        self,
+        declared: Relation,
+        data: Any,
+        *,
+        on_error: Literal["fail", "skip"],
+        params: Mapping[str, str] | None,
+        intern: bool,
+    ) -> Facts:
+        """Facts as users give them as columns of ids; without `intern`, only those with known terms."""
+        ...
+
+    def commit(self, update: Update) -> Change:
+        """Make an update happen, or nothing of it."""
+        ...
+
+    def tell(self, change: Change) -> None:
+        """Tell a change to who wants to know."""
+        ...
+
+
+class Update(NotCopied):
     """What is to be inserted, deleted, added and removed; nothing happens before the `with` block ends.
 
     Later calls go before earlier ones: a fact that is inserted and then deleted is deleted. If the block
-    raises, or if committing does, nothing has changed. Afterwards `change` says what came of it.
+    raises, or if committing does, nothing has changed. Afterwards `change` says what came of it. From the
+    beginning of the block to its end, subscribers told, no other thread changes the engine.
     """
 
-    def __init__(self, engine: Engine, updater: Updater, watch: Watcher | None = None) -> None:
+    instead = "begin another one with update()"
+
+    def __init__(
+        self,
+        engine: Changeable,
+        watch: Watcher | None = None,
+        wait: Wait = "default",
+    ) -> None:
         self.watch = watch
+        self.wait = wait
+        self._turn = ExitStack()
         self._engine = engine
-        self._updater = updater
         self._was_entered = False
         self._facts: dict[str, tuple[Table, Table]] = {}
         self._edits: list[Edit] = []
-        self._edited_text = engine.text
+        self._edited_text = self._text
         self._change: Change | None = None
         self._is_open = False
         self.edited: EditedText | None = None
@@ -46,6 +89,7 @@ class Update:
     def __enter__(self) -> Update:
         if self._was_entered:
             raise GpuEngineError("this update is done; begin another one with update()")
+        self._turn.enter_context(self._engine.turn(self.wait))
         self._is_open = self._was_entered = True
         return self
 
@@ -53,11 +97,16 @@ class Update:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._is_open = False
-        if kind is None and self._edits and self._engine.text is not self._edited_text:
-            self.edited = self._engine.text.edited(self._edits)  # another update changed rules meanwhile
-        if kind is None:
-            self._change = self._updater.commit(self)
-            self._updater.tell(self._change)
+        with self._turn:
+            if kind is None and self._edits and self._text is not self._edited_text:
+                self.edited = self._text.edited(self._edits)  # another update changed rules meanwhile
+            if kind is None:
+                self._change = self._engine.commit(self)
+                self._engine.tell(self._change)
+
+    @property
+    def _text(self) -> ProgramText:
+        return self._engine.current.prepared.text
 
     @property
     def change(self) -> Change:
@@ -118,16 +167,17 @@ class Update:
         self._edit("remove", rules)
 
     @property
-    def facts(self) -> FactsChange:
-        """The facts to delete and to insert."""
-        return FactsChange(
-            {name: _facts(deleted) for name, (deleted, _) in self._facts.items() if len(deleted)},
-            {name: _facts(inserted) for name, (_, inserted) in self._facts.items() if len(inserted)},
-        )
+    def facts(self) -> dict[str, Delta]:
+        """The facts to state no longer, and from now on."""
+        return {
+            name: Delta.listed(name, deleted.arity, _facts(deleted), _facts(inserted))
+            for name, (deleted, inserted) in self._facts.items()
+            if len(deleted) or len(inserted)
+        }
 
     def _edit(self, kind: Literal["add", "remove"], rules: str | PathLike[str]) -> None:
         self._require_open()
-        source = self._engine.as_source(rules)
+        source = as_source(rules)
         if isinstance(source, Path):
             try:
                 edit = Edit(kind, source.read_text(), str(source))
@@ -136,7 +186,7 @@ class Update:
         else:
             edit = Edit(kind, source)
         if self.edited is None:
-            self._edited_text = self._engine.text
+            self._edited_text = self._text
         edited = (self.edited.text if self.edited is not None else self._edited_text).edited([edit])
         self._edits.append(edit)
         self._state_facts(edited)
@@ -144,27 +194,27 @@ class Update:
 
     def _state_facts(self, edited: EditedText) -> None:
         """Facts among the rules are stated as others are."""
-        self._engine.learn_types(edited.text.program)
-        encode = self._engine.encode_rule_facts
-        for name, (columns, rows) in encode(edited.removed_facts).items():
+        dictionary = self._engine.current.dictionary
+        dictionary.learn_types(edited.text.program)
+        for name, (columns, rows) in encode_rule_facts(edited.removed_facts, dictionary).items():
             deleted, inserted = self._of(name, edited)
             _take(inserted, columns, rows)
             deleted.insert(columns, rows)
-        for name, (columns, rows) in encode(edited.added_facts).items():
+        for name, (columns, rows) in encode_rule_facts(edited.added_facts, dictionary).items():
             deleted, inserted = self._of(name, edited)
             _take(deleted, columns, rows)
             inserted.insert(columns, rows)
 
-    def _declared(self, relation: str) -> Any:
+    def _declared(self, relation: str) -> Relation:
         self._require_open()
-        program = self.edited.text.program if self.edited is not None else None
-        return self._engine.declared(relation, program)
+        return declared_in(self._program(self.edited), relation)
+
+    def _program(self, edited: EditedText | None) -> Program:
+        return edited.text.program if edited is not None else self._engine.current.prepared.program
 
     def _of(self, relation: str, edited: EditedText | None = None) -> tuple[Table, Table]:
-        edited = edited or self.edited
         if relation not in self._facts:
-            program = edited.text.program if edited is not None else None
-            arity = self._engine.declared(relation, program).arity
+            arity = declared_in(self._program(edited or self.edited), relation).arity
             self._facts[relation] = Table(relation, arity, CPU), Table(relation, arity, CPU)
         return self._facts[relation]
 

@@ -8,7 +8,7 @@ from enum import Enum
 import numpy as np
 
 from gpuengine.kernels.cpu.backend import CPU
-from gpuengine.maintenance.nets import FoundNet, Net, table_of
+from gpuengine.maintenance.delta import Delta, table_of
 from gpuengine.schemes.changed import Changed
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
@@ -40,13 +40,13 @@ class Transition:
     def __init__(
         self,
         scheme: Scheme,
-        net: Net,
+        delta: Delta,
         before: Scheme | None = None,
         *,
         at_end: bool = False,
     ) -> None:
         self.scheme = scheme
-        self.net = net
+        self.delta = delta
         self.before = before
         self.view = View.NOW
         self._at_end = at_end
@@ -54,14 +54,6 @@ class Transition:
     @property
     def name(self) -> str:
         return self.scheme.name
-
-    @property
-    def deleted(self) -> Table:
-        return self.net.deleted
-
-    @property
-    def inserted(self) -> Table:
-        return self.net.inserted
 
     def show(self, view: View) -> Scheme:
         """Show the relation in another way; what stands for it then."""
@@ -81,9 +73,9 @@ class Transition:
         if isinstance(self.scheme, Table) or view is View.NOW:
             return self.scheme
         if view is View.AFTER:
-            return Changed(self.scheme, lambda: self.net.inserted)
+            return Changed(self.scheme, lambda: self.delta.plus)
         assert self.before is not None
-        return Changed(self.before, lambda: self.net.deleted, with_change=view is View.BEFORE)
+        return Changed(self.before, lambda: self.delta.minus, with_change=view is View.BEFORE)
 
     def _turn(self, table: Table, view: View) -> None:
         """Change the table step by step; `view` always says what it is, so that a failure can be undone."""
@@ -96,9 +88,9 @@ class Transition:
             table.take_back()
             self.view = View.COMMON
         if view is View.BEFORE:
-            _append(table, self.deleted)
+            _append(table, self.delta.minus)
         elif view is not View.COMMON and self.view is View.COMMON:
-            _append(table, self.inserted)
+            _append(table, self.delta.plus)
             self.view = View.AFTER
         if view is View.NOW:
             table.take_in()
@@ -106,9 +98,9 @@ class Transition:
     def _show_inserted(self, table: Table) -> None:
         """Make what came the delta of a table that stands as NOW; from then on it is always at the end."""
         if self._at_end:
-            table.show_last(len(self.inserted))
+            table.show_last(self.delta.plus_facts[1])
         else:
-            table.delete(self.inserted.columns(), len(self.inserted))
+            table.delete(*self.delta.plus_facts)
             self._at_end = True
 
 
@@ -130,11 +122,11 @@ class Changes:
     def __init__(self, tables: MutableMapping[str, Scheme]) -> None:
         self.tables = tables
         self.transitions: dict[str, Transition] = {}
-        self.unions: dict[str, Net] = {}
+        self.unions: dict[str, Delta] = {}
         self.parts: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {}
 
     def add(self, transition: Transition) -> None:
-        if transition.net:
+        if transition.delta:
             self.transitions[transition.name] = transition
 
     def forget(self, relations: Iterable[str]) -> None:
@@ -149,12 +141,13 @@ class Changes:
         self.parts[union.name] = parts
         changed = [(Part(self.tables[part], permutation), part) for part, permutation in parts]
         changed.append((Part(union.own, tuple(range(union.arity))), union.own.name))
-        nets = [net for _, name in changed if (net := self.net(name)) is not None]
-        if nets:
-            self.unions[union.name] = FoundNet(
+        deltas = [delta for _, name in changed if (delta := self.delta(name)) is not None]
+        if deltas:
+            self.unions[union.name] = Delta.found(
+                union.name,
                 lambda: self._find_union(union, changed),
-                may_lose=any(net.may_lose for net in nets),
-                may_gain=any(net.may_gain for net in nets),
+                may_lose=any(delta.may_lose for delta in deltas),
+                may_gain=any(delta.may_gain for delta in deltas),
             )
 
     def _find_union(self, union: Union, parts: list[tuple[Part, str]]) -> tuple[Table, Table]:
@@ -190,36 +183,36 @@ class Changes:
 
     def find_unions(self) -> None:
         """Find out what unions have lost and gained, before their parts change again."""
-        for net in self.unions.values():
-            net.deleted  # noqa: B018
+        for delta in self.unions.values():
+            delta.minus  # noqa: B018
 
-    def net(self, relation: str) -> Net | None:
+    def delta(self, relation: str) -> Delta | None:
         """The change of a relation, if there may be one."""
         if relation in self.unions:
             return self.unions[relation]
-        return self.transitions[relation].net if relation in self.transitions else None
+        return self.transitions[relation].delta if relation in self.transitions else None
 
-    def nets(self) -> dict[str, Net]:
+    def deltas(self) -> dict[str, Delta]:
         """The change of every relation and hidden table that may have one."""
-        return {name: one.net for name, one in self.transitions.items()} | self.unions
+        return {name: one.delta for name, one in self.transitions.items()} | self.unions
 
     def deleted(self, relation: str) -> Table | None:
         """What went from a relation, listed; None if nothing did."""
-        net = self.net(relation)
-        return net.deleted if net is not None and net.may_lose and len(net.deleted) else None
+        delta = self.delta(relation)
+        return delta.minus if delta is not None and delta.may_lose and len(delta.minus) else None
 
     def inserted(self, relation: str) -> Table | None:
         """What came into a relation, listed; None if nothing did."""
-        net = self.net(relation)
-        return net.inserted if net is not None and net.may_gain and len(net.inserted) else None
+        delta = self.delta(relation)
+        return delta.plus if delta is not None and delta.may_gain and len(delta.plus) else None
 
     def may_show_new(self, relation: str, view: View) -> bool:
         """May something be NEW in a relation when it is shown as BEFORE or AFTER? Lists nothing.
 
         In a union that is also what only moves from one part to another.
         """
-        net = self.net(relation)
-        return net is not None and (net.may_lose if view is View.BEFORE else net.may_gain)
+        delta = self.delta(relation)
+        return delta is not None and (delta.may_lose if view is View.BEFORE else delta.may_gain)
 
     def show(self, relations: frozenset[str], view: View) -> None:
         """Show the given relations, and those that they copy, in another way."""

@@ -1,46 +1,38 @@
-"""Commit updates: choose between maintaining and computing anew, and tell who wants to know."""
+"""From one materialisation to the next: by what changes, or computed anew."""
 
 from __future__ import annotations
 
 import math
 import time
-import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuengine.evaluation.budget import Budget
-from gpuengine.evaluation.context import Context
-from gpuengine.evaluation.database import Database
-from gpuengine.evaluation.interruptible import Watcher, run_interruptibly
-from gpuengine.evaluation.node_room import join_large_nodes
+from gpuengine.evaluation.driver.node_room import join_large_nodes
+from gpuengine.evaluation.materialisation import Materialisation, evaluate, view_aliases
+from gpuengine.evaluation.options import Options
+from gpuengine.evaluation.placement.budget import Budget
 from gpuengine.evaluation.progress import Progress
-from gpuengine.evaluation.workers import Workers
+from gpuengine.evaluation.rules.context import Context
+from gpuengine.evaluation.rules.database import Database
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Program, Rule
-from gpuengine.maintenance.change import Change, Listed, RelationChange, difference, permuted
-from gpuengine.maintenance.maintainer import FactsChange, Maintainer
-from gpuengine.maintenance.nets import table_of
-from gpuengine.maintenance.persistence import Durable, snapshot_of, table_nets
+from gpuengine.limits import suspended
+from gpuengine.maintenance.delta import Delta, Deltas, difference
+from gpuengine.maintenance.maintainer import Maintainer
+from gpuengine.maintenance.persistence import Durable
 from gpuengine.maintenance.stated import StatedFacts
-from gpuengine.maintenance.stratum_tables import SlowerThanAnew
-from gpuengine.maintenance.transaction import Update
+from gpuengine.maintenance.stratum import SlowerThanAnew
 from gpuengine.maintenance.transition import Changes
 from gpuengine.planning.plan import Plan, Stratum
 from gpuengine.planning.prepared import Prepared
 from gpuengine.planning.shapes import Shape
-from gpuengine.planning.strata import body_relations
 from gpuengine.schemes.closure import Closure
 from gpuengine.schemes.table import Table
 
-if TYPE_CHECKING:
-    from gpuengine.engine import Engine
-
-Nets = dict[str, Callable[[], Listed]]
-Subscriber = Callable[[RelationChange], None]
+Updated = tuple[Materialisation, Deltas]
+"""The next materialisation, and by relation what changed."""
 _ANEW_SHARE = 8
 """If one in so many stated facts changes, everything is computed anew."""
 _PATIENCE, _LEAST_PATIENCE = 0.5, 0.2
@@ -50,141 +42,123 @@ _FIRST_PATIENCE = 8
 
 
 class Updater:
-    """Commits the updates of one engine, one at a time.
+    """Takes a materialisation and what is asked of it, and gives the next one with what changed.
 
-    What is maintained, and how rules are compiled for it, is kept from one update to the next until
-    somebody materialises anew (`forget`).
+    If that fails, the materialisation is what it was. What maintains the last one, and how rules are compiled
+    for it, is kept from one update to the next. `stop[0]` set to 1 from any thread ends an update with
+    `Interrupted`. With `durable`, what is given is on disk.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, options: Options) -> None:
+        self.options = options
         self.durable: Durable | None = None
-        self._stop = np.zeros(1, np.int64)
+        self.stop = np.zeros(1, np.int64)
         self._given_up: float = math.inf
         """How many facts changed in an update that was given up; such ones are computed anew for a while."""
         self._maintainer: Maintainer | None = None
-        self._subscribers: dict[str, list[Subscriber]] = {}
-        self._changes: list[weakref.ref[Change]] = []
-        self._late: BaseException | None = None
+
+    def update(
+        self, before: Materialisation, prepared: Prepared, stated: Deltas, progress: Progress
+    ) -> Updated:
+        """The next materialisation, of another program or with other facts `stated`.
+
+        It is made by what changes, or anew where that is likely to take longer.
+        """
+        count = sum(delta.count for delta in stated.values())
+        if self._is_small(before, prepared, stated, count):
+            try:
+                return self._maintained(before, prepared, stated, progress)
+            except SlowerThanAnew:
+                if count:
+                    self._given_up = count
+                progress.restart()
+        return self.anew(before, prepared, stated, before.wanted, progress)
 
     def forget(self) -> None:
-        """The materialisation is another one."""
+        """Do not keep what maintains a materialisation that is gone."""
         self._maintainer = None
-
-    def subscribe(self, relation: str, callback: Subscriber) -> Callable[[], None]:
-        """Call back with each change of a relation; the result ends that."""
-        found = self._subscribers.setdefault(relation, [])
-        found.append(callback)
-        return lambda: found.remove(callback) if callback in found else None
-
-    def commit(self, update: Update) -> Change:
-        """Make an update happen; `Change` says what came of it. On any failure nothing has changed."""
-        engine = self._engine
-        prepared = engine.prepared if update.edited is None else engine.prepare(update.edited.text)
-        facts = update.facts
-        nets = None
-        if self._is_small(prepared, facts):
-            nets = self._maintained(prepared, facts, update.watch)
-        if nets is None:
-            nets = self._anew(prepared, facts, engine.wanted, update.watch)
-        return self._change(nets)
 
     def counter_nbytes(self, relation: str) -> int:
         """What the derivation counters of a relation take; 0 if there are none."""
-        if self._maintainer is None:
+        maintainer = self._maintainer
+        if maintainer is None:
             return 0
         found = [
-            stratum.derivations.counters[entry].nbytes
-            for stratum in self._maintainer.strata
+            counters.nbytes
+            for stratum in maintainer.strata
             for name, entry in stratum.rules.entries.items()
-            if name == relation and entry in stratum.derivations.counters
+            if name == relation and (counters := stratum.derivations.counters.get(entry)) is not None
         ]
         return sum(found)
 
-    def compute_anew(self, wanted: tuple[str, ...] | None, watch: Watcher | None) -> None:
-        """Compute everything from the facts that are stated, loaded ones included."""
-        self.tell(self._change(self._anew(self._engine.prepared, FactsChange({}, {}), wanted, watch)))
-
     # -- maintaining -----------------------------------------------------------------------------------
 
-    def _is_small(self, prepared: Prepared, facts: FactsChange) -> bool:
+    def _is_small(self, before: Materialisation, prepared: Prepared, stated: Deltas, count: int) -> bool:
         """Is the change small enough, and of a kind, to maintain what there is?"""
-        engine = self._engine
-        if engine.database is None or engine.has_pending or prepared.has_limits:
+        database = before.database
+        if database is None or before.is_behind or prepared.has_limits:
             return False
-        if any(
-            _is_linear_closure(prepared, prepared.stored(name), engine.database) for name in facts.inserted
+        gaining = [name for name, delta in stated.items() if delta.may_gain]
+        if any(_is_linear_closure(prepared, prepared.stored(name), database) for name in gaining):
+            return False
+        if prepared is not before.prepared and (
+            before.wanted is not None  # other rules may need what was left out
+            or not _same_schemes(before.prepared, prepared, database)
         ):
             return False
-        if prepared is not engine.prepared and (
-            engine.wanted is not None  # other rules may need what was left out
-            or not _same_schemes(engine.prepared, prepared, engine.database)
-        ):
+        if count * 2 > self._given_up:
+            self._given_up += count / _ANEW_SHARE  # so that it is tried again one day
             return False
-        stated = sum(len(table) for table in engine.loaded.values())
-        if facts.count * 2 > self._given_up:
-            self._given_up += facts.count / _ANEW_SHARE  # so that it is tried again one day
-            return False
-        return facts.count * _ANEW_SHARE <= stated or facts.count < 1000
+        return count < 1000 or count * _ANEW_SHARE <= sum(len(table) for table in before.stated.values())
 
-    def _maintained(self, prepared: Prepared, facts: FactsChange, watch: Watcher | None) -> Nets | None:
-        """The net changes, or None if it is better to begin anew."""
-        progress = Progress()
-        self._stop[0] = 0
-        self._find_changes()
-        nets: Nets = {}
-        try:
-            late = run_interruptibly(
-                lambda: self._maintain(prepared, facts, progress, nets), self._stop, progress, watch
-            )
-        except SlowerThanAnew:
-            if facts.count:
-                self._given_up = facts.count
-            return None
-        self._late = late
-        return nets
-
-    def _maintain(self, prepared: Prepared, facts: FactsChange, progress: Progress, nets: Nets) -> None:
+    def _maintained(
+        self, before: Materialisation, prepared: Prepared, stated: Deltas, progress: Progress
+    ) -> Updated:
         """Do an update to the end, durable if that is asked for, or leave everything as it was."""
-        engine = self._engine
         done: list[tuple[Maintainer, Changes]] = []
         known: set[str] | None = None
+        facts = before.stated
         try:
-            is_first = self._maintainer is None
-            old = self.maintainer()
-            patience = max(_LEAST_PATIENCE, _PATIENCE * engine.anew_seconds)
+            is_first = not self._is_maintained(before)
+            old = self.maintainer(before)
+            patience = max(_LEAST_PATIENCE, _PATIENCE * before.anew_seconds)
             patience *= _FIRST_PATIENCE if is_first else 1
             old.context.begin(progress, time.perf_counter() + patience)
-            if prepared is engine.prepared:
-                done.append((old, old.update(facts)))
+            if prepared is before.prepared:
+                done.append((old, old.update(stated)))
             else:
                 known = set(old.database.tables)
-                self._declare(old.database, prepared.program)
-                self._change_rules(old, prepared, facts, done)
-            maintainer, changes = done[-1][0], [changes for _, changes in done]
-            nets.update(table_nets(changes))
+                facts = _declare(before, old, prepared.program)
+                self._change_rules(old, before.prepared, prepared, stated, done)
+            maintainer = done[-1][0]
+            view_aliases(maintainer.database, prepared)
+            after = replace(before, prepared=prepared, stated=facts)
+            deltas: dict[str, Delta] = {}
+            for _, changes in done:
+                for name, delta in changes.deltas().items():
+                    deltas[name] = deltas[name].then(delta) if name in deltas else delta
             if self.durable is not None:
-                tables = prepared, engine.loaded, maintainer.database, maintainer.hidden
-                self.durable.commit(*tables, maintainer.stated.done, changes)
+                self.durable.commit(before, after, maintainer.hidden, maintainer.stated.done, deltas)
         except BaseException:
-            self._stop[0] = 0  # what follows is not to be stopped
-            for one, changed in reversed(done):
-                one.revert(changed)
-            if known is not None:
-                self._undeclare(known)
+            is_stopped, self.stop[0] = self.stop[0], 0  # what follows is not to be stopped
+            with suspended():
+                for one, changed in reversed(done):
+                    one.revert(changed)
+                if known is not None:
+                    self._undeclare(before, known)
+            self.stop[0] = is_stopped
             raise
         self._maintainer = maintainer
         maintainer.stated.keep()
         maintainer.forget_others()
-        engine.adopt(prepared)
-        for name in [name for name in nets if name not in engine.relations]:
-            del nets[name]
+        return after, {name: delta for name, delta in deltas.items() if name in prepared.program.relations}
 
     def _change_rules(
         self,
         old: Maintainer,
+        former: Prepared,
         prepared: Prepared,
-        facts: FactsChange,
+        stated: Deltas,
         done: list[tuple[Maintainer, Changes]],
     ) -> None:
         """Remove rules, then add others: each step with strata that fit what it starts from and leads to.
@@ -192,185 +166,126 @@ class Updater:
         The completed steps are put into `done`.
         """
         remaining = set(prepared.program.rules)
-        kept = [rule for rule in self._engine.prepared.program.rules if rule in remaining]
+        kept = [rule for rule in former.program.rules if rule in remaining]
         tables = old.database.tables
         compact = [name for name in prepared.schemes if not isinstance(tables[name], Table)]
         maintainer = old
-        if len(kept) < len(self._engine.prepared.program.rules):
+        if len(kept) < len(former.program.rules):
             maintainer = self._maintainer_after(old, prepared.with_rules(kept, compact), loses=True)
             removed = _missing(old.rules, maintainer.rules)
-            changes = maintainer.update(FactsChange({}, {}), removed=removed)
+            changes = maintainer.update({}, removed=removed)
             changes.find_unions()
             done.append((maintainer, changes))
         later = self._maintainer_after(maintainer, prepared)
-        done.append((later, later.update(facts, added=_missing(later.rules, maintainer.rules))))
+        done.append((later, later.update(stated, added=_missing(later.rules, maintainer.rules))))
 
-    def _declare(self, database: Database, program: Program) -> None:
-        """Have tables for the relations that came with rules."""
-        facts = self._engine.loaded
-        database.program = program
-        for name in [name for name in program.relations if name not in database.tables]:
-            arity = program.relations[name].arity
-            facts[name] = Table(name, arity, CPU)
-            facts[name].maintained = True
-            database.tables[name] = Table(name, arity, CPU)
-
-    def _undeclare(self, known: set[str]) -> None:
+    def _undeclare(self, before: Materialisation, known: set[str]) -> None:
         """Rules could not be changed: have only the tables that were there, and begin with them again."""
-        engine = self._engine
-        assert engine.database is not None
-        engine.database.program = engine.prepared.program
-        for name in set(engine.database.tables) - known:
-            del engine.database.tables[name]
-            engine.loaded.pop(name, None)
-        self.forget()
+        assert before.database is not None
+        before.database.program = before.prepared.program
+        for name in set(before.database.tables) - known:
+            del before.database.tables[name]
+        self._maintainer = None
 
-    def maintainer(self) -> Maintainer:
-        """What maintains the materialisation; made when it is first needed."""
-        engine = self._engine
-        assert engine.database is not None
-        if self._maintainer is None:
-            stated = StatedFacts(engine.loaded, engine.aliases)
-            context = self._context(engine.prepared, engine.database)
-            plan = engine.plan(engine.wanted)
-            join_large_nodes(plan, engine.database, context.budget)
-            self._maintainer = Maintainer(plan, context, stated)
+    def _is_maintained(self, materialisation: Materialisation) -> bool:
+        maintainer = self._maintainer
+        return maintainer is not None and maintainer.database is materialisation.database
+
+    def maintainer(self, of: Materialisation) -> Maintainer:
+        """What maintains a materialisation; made when it is first needed."""
+        if self._maintainer is None or not self._is_maintained(of):
+            self._maintainer = self._make_maintainer(of)
         return self._maintainer
+
+    def _make_maintainer(self, of: Materialisation) -> Maintainer:
+        assert of.database is not None
+        context = Context(of.plan, of.database, self.options, stop=self.stop)
+        join_large_nodes(of.plan, of.database, context.budget)
+        return Maintainer(of.plan, context, StatedFacts(of.stated, of.prepared.aliases))
 
     def _maintainer_after(self, before: Maintainer, prepared: Prepared, *, loses: bool = False) -> Maintainer:
         """One for another program on the same facts; tables that it newly needs hold what held before.
 
         If it `loses` rules, it maintains relations as well that have no more of them.
         """
-        plan = prepared.plan(self._engine.wanted)
+        plan = prepared.plan()
         if loses:
             plan = _with_strata_of(plan, before.plan)
-        context = replace(
-            before.context, schemes=plan.schemes, read_relations=_read_relations(prepared.program)
-        )
+        context = before.context.with_plan(plan)
         before.database.evaluators.add(plan.program.rules)
         join_large_nodes(plan, before.database, context.budget, only_new=True)
         return Maintainer(plan, context, before.stated)
 
-    def _context(self, prepared: Prepared, database: Database) -> Context:
-        engine = self._engine
-        return Context(
-            database,
-            Workers(engine.threads),
-            Budget(engine.memory),
-            Progress(),
-            {},
-            schemes=prepared.schemes,
-            modules=engine.modules,
-            counting=engine.counting,
-            read_relations=_read_relations(prepared.program),
-            stop=self._stop,
-        )
-
     # -- computing anew --------------------------------------------------------------------------------
 
-    def _anew(
+    def anew(
         self,
+        before: Materialisation,
         prepared: Prepared,
-        facts: FactsChange,
-        wanted: tuple[str, ...] | None,
-        watch: Watcher | None,
-    ) -> Nets:
-        """State the facts and compute everything that follows."""
-        progress, nets = Progress(), Nets()
-        self._stop[0] = 0
-        self._find_changes()
-        self._late = run_interruptibly(
-            lambda: self._compute(prepared, facts, wanted, progress, nets), self._stop, progress, watch
-        )
-        return nets
-
-    def _compute(
-        self,
-        prepared: Prepared,
-        facts: FactsChange,
+        stated: Deltas,
         wanted: tuple[str, ...] | None,
         progress: Progress,
-        nets: Nets,
-    ) -> None:
-        """Do that to the end, durable if that is asked for, or leave everything as it was."""
-        engine = self._engine
-        before = engine.database
-        tables = dict(engine.loaded)
+    ) -> Updated:
+        """State other facts and compute all that follows, durable if that is asked for, or change nothing."""
+        former = before.database
+        tables = dict(before.stated)
         for name, relation in prepared.program.relations.items():
             if name not in tables:
                 tables[name] = Table(name, relation.arity, CPU)
-        held = {name for name in tables if before is not None and before.tables.get(name) is tables[name]}
-        for name in held & {*facts.deleted, *facts.inserted}:
+        held = {name for name in tables if former is not None and former.tables.get(name) is tables[name]}
+        for name in held & stated.keys():
             tables[name] = _copy(tables[name])  # what read it is to be compared with what reads it now
-        stated, maintainer = StatedFacts(tables, {}), None
+        facts, maintainer = StatedFacts(tables, {}), None
         try:
-            stated.apply(facts.deleted, facts.inserted)
-            database = engine.evaluate(prepared, tables, wanted, progress, self._stop)
+            facts.apply(stated)
+            after = evaluate(
+                Materialisation(prepared, tables, before.dictionary, notes=before.notes),
+                self.options,
+                wanted=wanted,
+                progress=progress,
+                stop=self.stop,
+                idle=former.all_tables if former is not None else tuple,
+            )
             if self.durable is not None:
-                context = self._context(prepared, database)
-                plan = prepared.plan(wanted)
-                join_large_nodes(plan, database, context.budget)
-                maintainer = Maintainer(plan, context, StatedFacts(tables, prepared.aliases))
-                self.durable.rewrite(
-                    snapshot_of(engine, prepared, tables, database, maintainer.hidden, wanted)
-                )
+                maintainer = self._make_maintainer(after)
+                after = replace(after)  # with what the maintainer put in the place of relations
+                self.durable.rewrite(after, maintainer.hidden)
         except BaseException:
-            self._stop[0] = 0
-            stated.undo()
+            is_stopped, self.stop[0] = self.stop[0], 0
+            with suspended():
+                facts.undo()
+            self.stop[0] = is_stopped
             raise
-        done = {
-            name: (table_of(name, tables[name].arity, *gone), table_of(name, tables[name].arity, *come))
-            for name, gone, come in stated.keep()
-        }
-        has_same_aliases = prepared.aliases == engine.aliases
-        engine.adopt(prepared, tables, database, wanted)
+        done = {delta.relation: delta for delta in facts.done}
+        facts.keep()
         self._maintainer = maintainer
-        for name, relation in prepared.program.relations.items():
-            old, new = before.tables.get(name) if before is not None else None, database.tables[name]
-            if name in engine.aliases and has_same_aliases:
+        assert after.relations is not None
+        deltas: dict[str, Delta] = {}
+        has_same_aliases = prepared.aliases == before.prepared.aliases
+        for name, new in after.relations.items():
+            if name in prepared.aliases and has_same_aliases:
                 continue  # it changes as the relation that it stands for
+            old = former.tables.get(name) if former is not None else None
             if name in held and name in done and new is tables[name]:
-                nets[name] = partial(_given, done[name])
+                deltas[name] = done[name]
             elif old is not new:
-                old = Table(name, relation.arity, CPU) if old is None else old
-                nets[name] = partial(difference, old, new, Budget(engine.memory))
+                old = Table(name, new.arity, CPU) if old is None else old
+                deltas[name] = difference(old, new, Budget(self.options.memory))
+        return after, deltas
 
-    # -- telling ---------------------------------------------------------------------------------------
 
-    def _change(self, nets: Nets) -> Change:
-        engine = self._engine
-        for name, alias in engine.aliases.items():
-            if alias.of in nets and name not in nets:
-                nets[name] = partial(_of_alias, nets[alias.of], name, alias.permutation)
-        attributes = {name: relation.attributes for name, relation in engine.relations.items()}
-        change = Change(attributes, nets, engine.dictionary, Budget(engine.memory))
-        self._changes = [*(one for one in self._changes if one() is not None), weakref.ref(change)]
-        return change
-
-    def _find_changes(self) -> None:
-        """Have changes that somebody still holds find out what they are, before that changes again."""
-        for known in self._changes:
-            change = known()
-            if change is not None:
-                change.find_all()
-        self._changes = []
-
-    def tell(self, change: Change) -> None:
-        """Call back who wants to know; then raise what came too late to stop the update, or their errors."""
-        errors: list[BaseException] = []
-        for relation, callbacks in self._subscribers.items():
-            if callbacks and relation in self._engine.relations and change[relation]:
-                for callback in list(callbacks):
-                    try:
-                        callback(change[relation])
-                    except Exception as error:
-                        errors.append(error)
-        late, self._late = self._late, None
-        if late is not None:
-            raise late
-        if errors:
-            raise errors[0]
+def _declare(before: Materialisation, maintainer: Maintainer, program: Program) -> Mapping[str, Table]:
+    """Have tables for the relations that came with rules; those of stated facts."""
+    database = maintainer.database
+    database.program = program
+    stated = dict(before.stated)
+    for name in [name for name in program.relations if name not in database.tables]:
+        arity = program.relations[name].arity
+        stated[name] = Table(name, arity, CPU)
+        stated[name].maintained = True
+        database.tables[name] = Table(name, arity, CPU)
+    maintainer.stated.tables = stated
+    return stated
 
 
 def _copy(table: Table) -> Table:
@@ -379,14 +294,6 @@ def _copy(table: Table) -> Table:
     copy.restore(table.columns(), len(table))
     copy.settle()
     return copy
-
-
-def _given(net: Listed) -> Listed:
-    return net
-
-
-def _of_alias(net: Callable[[], Listed], name: str, permutation: tuple[int, ...]) -> Listed:
-    return permuted(net(), name, permutation)
 
 
 def _missing(rules: Iterable[Rule], others: Iterable[Rule]) -> tuple[Rule, ...]:
@@ -407,10 +314,6 @@ def _is_linear_closure(prepared: Prepared, relation: str, database: Database) ->
     candidate = plan.candidate(Shape.CLOSURE) if plan is not None else None
     is_linear = candidate is not None and candidate.linear
     return is_linear and isinstance(database.tables.get(relation), Closure)
-
-
-def _read_relations(program: Program) -> frozenset[str]:
-    return frozenset().union(*(body_relations(rule.body) for rule in program.rules))
 
 
 def _same_schemes(old: Prepared, new: Prepared, database: Database) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gpuengine.language.program import Atom, BodyOrder, Literal, Rule, Variable
-from gpuengine.planning.evaluators import Choice, Evaluator, Evaluators, rule_names
+from gpuengine.planning.evaluators import Choice, Chooser, Evaluator, rule_names
 from gpuengine.planning.hypertree import Decomposition, Node
 from gpuengine.planning.node_rules import NodeRules
 from gpuengine.planning.order import Statistics
@@ -64,13 +64,14 @@ class EvaluatorViews:
     def __init__(
         self,
         plan: Plan,
-        evaluators: Evaluators | None,
+        chooser: Chooser | None,
         statistics: Statistics,
         schemes: Mapping[str, SchemeView],
     ) -> None:
         self._program = plan.program
         self._names = rule_names(plan.program.rules)
-        self._evaluators = evaluators or Evaluators(plan.program.rules, {})
+        self._chooser = chooser or Chooser(plan.program.rules, {})
+        self._chosen: dict[Rule, Choice] = {}
         self._statistics = statistics
         self._schemes = schemes
         self._is_limited = any(directive.kind == "limitsize" for directive in plan.program.directives)
@@ -85,7 +86,9 @@ class EvaluatorViews:
         """By what a run evaluates a rule, if its statistics are the same."""
         if self._is_limited:
             return Choice(Evaluator.JOIN, "the program has a .limitsize")
-        return self._evaluators.choose(rule, stratum.relations, self._statistics)
+        if rule not in self._chosen:
+            self._chosen[rule] = self._chooser.choose(rule, stratum.relations, self._statistics, self._chosen)
+        return self._chosen[rule]
 
     def variants(self, rule: Rule, choice: Choice, given: Iterable[Variant]) -> tuple[VariantView, ...]:
         """The join plans of a rule; none if it is evaluated over nodes."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from gpuengine.errors import EvaluatorError
-from gpuengine.language.program import Atom, BodyOrder, Literal, Program, Rule
+from gpuengine.language.program import Atom, Literal, Program, Rule
 from gpuengine.planning.choices import read_pragmas
 from gpuengine.planning.hypergraph import is_cyclic
 from gpuengine.planning.hypertree import decompose
@@ -107,8 +107,8 @@ def check_evaluated(program: Program, source: Program, asked: Iterable[str]) -> 
             raise EvaluatorError(f"{what} to choose an evaluator for{hint}")
 
 
-class Evaluators:
-    """Chooses for the rules of a program, each once, and remembers: maintenance goes on with the same.
+class Chooser:
+    """Chooses for the rules of a program; rules with the same body share a hypertree.
 
     `live` are the rules that are evaluated at all; None is all.
     `asked` has evaluators by relation, by rule (``path:2`` is the second rule of path), or for all (``*``).
@@ -122,7 +122,6 @@ class Evaluators:
         self._bodies: dict[Rule, tuple[Rule, ...]] = {}
         self._names = NodeNames()
         self._made: dict[tuple[Rule, ...], NodeRules | None] = {}
-        self.choices: dict[Rule, Choice] = {}
         self.add(rules, live)
 
     def add(self, rules: Sequence[Rule], live: Collection[Rule] | None = None) -> None:
@@ -137,37 +136,14 @@ class Evaluators:
         asked = self._by_name
         return Evaluator(asked.get(name, asked.get(rule.head.relation, asked.get(EVERY, "auto"))))
 
-    def choose(self, rule: Rule, members: Collection[str], statistics: Statistics) -> Choice:
-        """What evaluates a rule of the stratum `members`; asked again, the same."""
-        if rule not in self.choices:
-            self.choices[rule] = self._choose(rule, members, statistics)
-        return self.choices[rule]
+    def with_same_body(self, rule: Rule) -> tuple[Rule, ...]:
+        """The rules that share a hypertree with a rule, itself included."""
+        return self._bodies.get(rule, ())
 
-    def evaluated(self, rule: Rule) -> Rule:
-        """The rule as it is evaluated, so far as that is chosen."""
-        choice = self.choices.get(rule)
-        if choice is None:
-            return rule
-        if choice.node_rules is not None:
-            return choice.node_rules.over[rule]
-        return replace(rule, order=BodyOrder.WRITTEN) if choice.evaluator is Evaluator.WRITTEN else rule
-
-    def nodes_read_by(self, rules: Iterable[Rule]) -> set[str]:
-        """The nodes that rules will be evaluated over, so far as others with the same body are by now."""
-        found: set[str] = set()
-        for rule in rules:
-            for other in self._bodies.get(rule, ()):
-                choice = self.choices.get(other)
-                if choice is not None and choice.node_rules is not None:
-                    found.update(choice.node_rules.relations)
-        return found
-
-    def join_instead(self, node_rules: NodeRules, why: str) -> None:
-        """Evaluate by join plans what was to be evaluated over nodes, from now on."""
-        for rule in node_rules.over:
-            self.choices[rule] = Choice(Evaluator.JOIN, why)
-
-    def _choose(self, rule: Rule, members: Collection[str], statistics: Statistics) -> Choice:
+    def choose(
+        self, rule: Rule, members: Collection[str], statistics: Statistics, chosen: Mapping[Rule, Choice]
+    ) -> Choice:
+        """What evaluates a rule of the stratum `members`, after what was `chosen` for others."""
         if rule not in self._asked:  # a rewritten one
             self._asked[rule] = self._asked_for(rule, "")
         self._bodies.setdefault(rule, (rule,))
@@ -181,8 +157,8 @@ class Evaluators:
             return Choice(Evaluator.JOIN, "its body has no cycle")
         group = self._bodies[rule]
         for other in group:
-            if other in self.choices and self.choices[other].node_rules is not None:
-                return self.choices[other]
+            if other in chosen and chosen[other].node_rules is not None:
+                return chosen[other]
         cost = sum(_passes(one.body, members) * join_cost(one, statistics) for one in group)
         if asked is Evaluator.AUTO and cost < LEAST_COST:
             return Choice(Evaluator.JOIN, "its body has a cycle, but costs little", join_cost=cost)

@@ -8,11 +8,10 @@ from typing import Protocol
 
 from gpuengine.language.program import Aggregate, Atom, Literal, Negation, Program, Rule
 from gpuengine.planning.evaluator_views import EvaluatorViews, HypertreeView
-from gpuengine.planning.evaluators import Evaluator, Evaluators
+from gpuengine.planning.evaluators import Chooser, Evaluator
 from gpuengine.planning.order import Statistics
 from gpuengine.planning.plan import Plan, Stratum, Variant, describe
 from gpuengine.planning.scheme_views import SchemeView, view_schemes
-from gpuengine.planning.sharing import Alias
 from gpuengine.planning.split import find_split
 from gpuengine.planning.step_views import VariantView
 from gpuengine.schemes.table import Table
@@ -166,22 +165,21 @@ def explain_plan(
     name: str,
     plan: Plan,
     loaded: Mapping[str, Table] | None = None,
-    aliases: Mapping[str, Alias] | None = None,
-    evaluators: Evaluators | None = None,
+    chooser: Chooser | None = None,
 ) -> Explanation:
     """Choose what evaluates each rule and order it by the statistics at hand, and describe the result.
 
-    `evaluators` know what is asked for; None is nothing.
+    `chooser` knows what evaluators are asked for; None is nothing.
     """
     statistics = PlanStatistics(plan.program, loaded)
-    schemes = view_schemes(plan, aliases or {}, loaded)
-    evaluated = EvaluatorViews(plan, evaluators, statistics, schemes)
+    schemes = view_schemes(plan, loaded)
+    evaluated = EvaluatorViews(plan, chooser, statistics, schemes)
     strata = tuple(_stratum(stratum, plan.program, statistics, schemes, evaluated) for stratum in plan.strata)
     read = {dependency.relation for stratum in strata for dependency in stratum.reads}
     live = read | {name for stratum in strata for name in stratum.relations}
     live |= {rule.head.relation for rule in plan.facts}
     live |= {d.relation for d in plan.program.directives if d.kind in ("output", "printsize")}
-    live |= set(aliases or {})
+    live |= set(plan.program.aliases)
     relations = tuple(
         _relation(r, plan.program, statistics, schemes) for r in plan.program.relations if r in live
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 from gpuengine.language.program import Atom, Literal, Variable, literal_variables
 
@@ -27,10 +28,13 @@ class JoinTree:
         return tuple(sorted(child for child, above in self.parent.items() if above == position))
 
     def bottom_up(self) -> tuple[int, ...]:
-        """All positions, each after its children, the root last; in time quadratic in the tree."""
+        """All positions, each after its children, the root last."""
+        below: dict[int, list[int]] = {}
+        for child in sorted(self.parent):
+            below.setdefault(self.parent[child], []).append(child)
         order = [self.root]
         for position in order:
-            order.extend(self.children(position))
+            order.extend(below.get(position, ()))
         return tuple(reversed(order))
 
     def rerooted(self, root: int) -> JoinTree:
@@ -50,33 +54,46 @@ def edges_of(body: Sequence[Literal]) -> dict[int, frozenset[Variable]]:
 
 
 def join_tree(edges: Mapping[int, frozenset[Variable]]) -> JoinTree | None:
-    """A join tree of one or more edges, None if there is none; cubic in the number of edges.
+    """A join tree of one or more edges, None if there is none.
 
     GYO: an edge is an *ear* if what it shares with the others lies within one of them, below which it
     then hangs.  The hypergraph is acyclic exactly if removing ears leaves a single edge, whatever the order.
-    Edges that share nothing with the others are ears anywhere.
+    Edges that share nothing with the others are ears anywhere.  An edge that is no ear can only become one
+    when nobody else holds one of its variables any more, so few are looked at twice.
     """
     remaining = dict(edges)
+    holders: dict[Variable, set[int]] = {}
+    for position, edge in edges.items():
+        for variable in edge:
+            holders.setdefault(variable, set()).add(position)
     parent: dict[int, int] = {}
+    waiting = list(edges)
+    heapify(waiting)
     while len(remaining) > 1:
-        ear = _ear(remaining)
-        if ear is None:
+        if not waiting:
             return None
-        position, above = ear
+        position = heappop(waiting)
+        above = _parent(position, remaining, holders) if position in remaining else None
+        if above is None:
+            continue
         parent[position] = above
-        del remaining[position]
+        for variable in remaining.pop(position):
+            held_by = holders[variable]
+            held_by.discard(position)
+            if len(held_by) == 1:
+                heappush(waiting, next(iter(held_by)))
     return JoinTree(next(iter(remaining)), parent)
 
 
-def _ear(edges: Mapping[int, frozenset[Variable]]) -> tuple[int, int] | None:
-    """The position of an ear, and one that it can hang below."""
-    for position, edge in edges.items():
-        others = {other: variables for other, variables in edges.items() if other != position}
-        shared = edge.intersection(frozenset().union(*others.values()))
-        for other, variables in others.items():
-            if shared <= variables:
-                return position, other
-    return None
+def _parent(
+    position: int, edges: Mapping[int, frozenset[Variable]], holders: Mapping[Variable, set[int]]
+) -> int | None:
+    """The first edge that one can hang below; None if it is no ear."""
+    shared = frozenset(variable for variable in edges[position] if len(holders[variable]) > 1)
+    if not shared:
+        return next(other for other in edges if other != position)
+    fewest = min((holders[variable] for variable in shared), key=len)
+    return min((other for other in fewest if other != position and shared <= edges[other]), default=None)
 
 
 def is_cyclic(body: Sequence[Literal]) -> bool:

@@ -31,6 +31,7 @@ from gpuengine.language.program import (
     canonical,
     literal_variables,
 )
+from gpuengine.planning.fallible import can_fail
 from gpuengine.planning.hypertree import Decomposition, Node
 from gpuengine.planning.passes import blank_rule
 
@@ -183,14 +184,17 @@ def _part(
 def _place_filters(
     body: Sequence[Literal], decomposition: Decomposition
 ) -> tuple[dict[Node, list[Literal]], list[Literal]]:
-    """The literals that only filter, at the first node that binds all their variables; and the others."""
+    """The literals that only filter, at the first node that binds all their variables; and the others.
+
+    What can fail is among the others: it filters what all nodes leave.
+    """
     placed: dict[Node, list[Literal]] = {node: [] for node in decomposition.nodes}
     tail: list[Literal] = []
     for literal in body:
         if isinstance(literal, Atom):
             continue
         home = None
-        if not isinstance(literal, Aggregate):
+        if not isinstance(literal, Aggregate) and not can_fail(literal):
             home = next((n for n in placed if binds(literal, n.variables) == frozenset()), None)
         (tail if home is None else placed[home]).append(literal)
     return placed, tail

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from gpuengine.errors import Span
 from gpuengine.language.program import (
+    NUMBER,
     Aggregate,
     Atom,
     Comparison,
+    Constant,
     Literal,
     Negation,
     Variable,
     Wildcard,
     binds,
+    literal_variables,
 )
+from gpuengine.planning.fallible import can_fail
 from gpuengine.planning.plan import Access, BodyPlan, Step
 
 EXHAUSTIVE_ATOMS = 9
 """Bodies with at most this many atoms are ordered by dynamic programming, longer ones greedily."""
+_LOOK_UP_GAIN = 4.0
+"""Computing what can fail before all atoms are read must be expected to cost so many times less."""
+_ZERO = Constant(0, NUMBER)
+_NOTHING = Comparison("=", _ZERO, _ZERO, Span("", 0, 0, 0, 0))
+"""Stands for a literal that is left out, so that the others keep their places."""
 
 
 class Statistics(Protocol):
@@ -58,13 +68,31 @@ def order_body(
 
     `driver` is the atom that must come first (the delta). `given` are variables bound from outside,
     whose bindings drive the body instead of an atom. Filters run as soon as their variables are
-    bound; aggregates after the atoms.
+    bound; aggregates after the atoms; what can fail last, on what passes all else. An atom that has the value
+    of what can fail is read before it, unless it is clearly cheaper to compute the value and look it up.
     """
-    atoms = [i for i, part in enumerate(body) if isinstance(part, Atom)]
-    start = _Partial((), given or frozenset(), 1.0, 0.0, {})
-    best = _search(body, atoms, start, statistics, driver)
-    steps, cost = _steps(body, best.order, given, statistics)
-    return BodyPlan(tuple(steps), cost, _reason(body, best.order, driver, given, statistics))
+    from gpuengine.planning.long_bodies import is_long, order_long_body
+
+    if is_long(body):
+        return order_long_body(body, statistics, driver, given)
+
+    def planned(waiting: bool) -> BodyPlan:
+        start = _Partial((), given or frozenset(), 1.0, 0.0, {})
+        best = _staged(
+            body,
+            start,
+            driver,
+            lambda safe, atoms, placed: _search(safe, atoms, placed, statistics, driver),
+            waiting=waiting,
+        )
+        steps, cost = _steps(body, best.order, given, statistics)
+        return BodyPlan(tuple(steps), cost, _reason(body, best.order, driver, given, statistics))
+
+    plan = planned(waiting=False)
+    if not any(can_fail(part) for part in body):
+        return plan
+    looking_up = planned(waiting=True)
+    return looking_up if _LOOK_UP_GAIN * looking_up.cost < plan.cost else plan
 
 
 def order_as_written(
@@ -74,22 +102,104 @@ def order_as_written(
 
     Only atoms that nothing bound so far is part of have to wait until one is, as after the delta they may.
     """
-    atoms = [i for i, part in enumerate(body) if isinstance(part, Atom) and i != driver]
-    placed = _Partial((), frozenset(), 1.0, 0.0, {})
-    if driver is not None:
-        placed = _extend(body, placed, driver, statistics)
-    while atoms:
-        connected = (i for i in atoms if _reads_bound(body[i], placed.bound))
-        following = next(connected, atoms[0])
-        atoms.remove(following)
-        placed = _extend(body, placed, following, statistics)
+
+    def extended(safe: Sequence[Literal], atoms: list[int], placed: _Partial) -> _Partial:
+        left = [i for i in atoms if i not in placed.order]
+        if driver in left:
+            left.remove(driver)
+            placed = _extend(safe, placed, driver, statistics)
+        while left:
+            connected = (i for i in left if _reads_bound(body[i], placed.bound))
+            following = next(connected, left[0])
+            left.remove(following)
+            placed = _extend(safe, placed, following, statistics)
+        return placed
+
+    start = _Partial((), frozenset(), 1.0, 0.0, {})
+    placed = _staged(body, start, driver, extended, waiting=False)
     steps, cost = _steps(body, placed.order, None, statistics, compete=False)
     return BodyPlan(tuple(steps), cost, "from left to right, as written")
 
 
+def _staged(
+    body: Sequence[Literal],
+    start: _Partial,
+    driver: int | None,
+    extended: Callable[[Sequence[Literal], list[int], _Partial], _Partial],
+    *,
+    waiting: bool,
+) -> _Partial:
+    """An order of the atoms and of the literals that can fail, each of these as late as possible.
+
+    `extended` places atoms, and may rely on all of the body it is given. With `waiting`, atoms that have the
+    value of what can fail wait until it is computed.
+    """
+    late = [i for i, part in enumerate(body) if can_fail(part)]
+    atoms = [i for i, part in enumerate(body) if isinstance(part, Atom)]
+    if not late:
+        return extended(body, atoms, start)
+    safe = [_NOTHING if i in late else part for i, part in enumerate(body)]
+    unread = _sharing(body, safe, start.bound) - {driver} if waiting else set()
+    placed = start
+    while late or unread:
+        placed = extended(safe, [i for i in atoms if i not in unread], placed)
+        following = _next_fallible(body, late, _with_aggregates(safe, placed.bound))
+        if following is None:
+            unread.clear()
+            placed = extended(safe, atoms, placed)
+            following = _next_fallible(body, late, _with_aggregates(safe, placed.bound))
+            if following is None:
+                break
+        late.remove(following)
+        before = _with_aggregates(safe, placed.bound)
+        bound = _with_aggregates(safe, before | (binds(body[following], before) or frozenset()))
+        unread = {i for i in unread if not (bound - before) & literal_variables(body[i])}
+        placed = replace(placed, order=(*placed.order, following), bound=bound)
+    return extended(safe, atoms, placed)
+
+
+def _sharing(body: Sequence[Literal], safe: Sequence[Literal], given: frozenset[Variable]) -> set[int]:
+    """The atoms that have a value which what can fail computes, and are not needed to compute it.
+
+    `safe` is the body without what can fail.
+    """
+    found: set[int] = set()
+    computed = frozenset().union(*(literal_variables(part) for part in body if not isinstance(part, Atom)))
+    atoms = {i: literal_variables(part) for i, part in enumerate(body) if isinstance(part, Atom)}
+    for i, variables in atoms.items():
+        if variables & computed:
+            others = given.union(*(atoms[j] for j in atoms if j != i and j not in found))
+            if (_with_aggregates(body, others) - _with_aggregates(safe, others)) & variables:
+                found.add(i)
+    return found
+
+
+def _next_fallible(body: Sequence[Literal], late: list[int], bound: frozenset[Variable]) -> int | None:
+    """The first that is evaluable and filters, or whose value another literal reads: it may guard others."""
+    evaluable = {i: more for i in late if (more := binds(body[i], bound)) is not None}
+    for i, more in evaluable.items():
+        others = (part for j, part in enumerate(body) if j != i)
+        if not more or any(more & literal_variables(other) for other in others):
+            return i
+    return next(iter(evaluable), None)
+
+
+def _with_aggregates(body: Sequence[Literal], bound: frozenset[Variable]) -> frozenset[Variable]:
+    """What is bound once everything that is evaluable is evaluated, but for atoms."""
+    progress = True
+    while progress:
+        progress = False
+        for literal in body:
+            more = None if isinstance(literal, Atom) else binds(literal, bound)
+            if more:
+                bound |= more
+                progress = True
+    return bound
+
+
 def _reads_bound(literal: Literal, bound: frozenset[Variable]) -> bool:
     assert isinstance(literal, Atom)
-    return bool(_bound_columns(literal, bound))
+    return bool(bound_columns(literal, bound))
 
 
 def _search(
@@ -100,9 +210,9 @@ def _search(
     driver: int | None,
 ) -> _Partial:
     start = _settle(body, start)
-    if driver is not None:
+    if driver is not None and driver not in start.order:
         start = _extend(body, start, driver, statistics)
-    remaining = len(atoms) - len(start.order)
+    remaining = sum(atom not in start.order for atom in atoms)
     frontier: dict[frozenset[int], _Partial] = {frozenset(start.order): start}
     width = None if remaining <= EXHAUSTIVE_ATOMS else 1
     for _ in range(remaining):
@@ -125,7 +235,7 @@ def _extend(body: Sequence[Literal], partial: _Partial, atom: int, statistics: S
     literal = body[atom]
     assert isinstance(literal, Atom)
     first = not partial.order and not partial.bound
-    produced = partial.rows * _fanout(literal, partial.bound, partial.values, statistics)
+    produced = partial.rows * expected_matches(literal, partial.bound, partial.values, statistics)
     # A probe costs about as much as reading a match; an unconnected scan reads everything each time.
     cost = partial.cost + (0.0 if first else partial.rows) + produced
     bound = partial.bound | {arg for arg in literal.args if isinstance(arg, Variable)}
@@ -136,11 +246,20 @@ def _extend(body: Sequence[Literal], partial: _Partial, atom: int, statistics: S
 def _narrow(values: Mapping[Variable, float], atom: Atom, statistics: Statistics) -> Mapping[Variable, float]:
     """After reading `atom`, its variables take at most as many values as its columns have."""
     result = dict(values)
+    narrow(result, atom, statistics)
+    return result
+
+
+def narrow(values: dict[Variable, float], atom: Atom, statistics: Statistics) -> set[Variable]:
+    """Note how many values the variables of `atom` can take; those of which that is fewer than before."""
+    changed = set()
     for column, arg in enumerate(atom.args):
         if isinstance(arg, Variable):
             distinct = statistics.distinct(atom.relation, column)
-            result[arg] = min(result.get(arg, distinct), distinct)
-    return result
+            if arg not in values or distinct < values[arg]:
+                values[arg] = distinct
+                changed.add(arg)
+    return changed
 
 
 def _settle(body: Sequence[Literal], partial: _Partial) -> _Partial:
@@ -150,7 +269,7 @@ def _settle(body: Sequence[Literal], partial: _Partial) -> _Partial:
     while changed:
         changed = False
         for literal in body:
-            if isinstance(literal, Comparison) and literal.op == "=":
+            if isinstance(literal, Comparison) and literal.op in ("=", "=="):
                 more = binds(literal, bound)
                 if more:
                     bound |= more
@@ -158,7 +277,7 @@ def _settle(body: Sequence[Literal], partial: _Partial) -> _Partial:
     return replace(partial, bound=bound) if bound != partial.bound else partial
 
 
-def _bound_columns(atom: Atom, bound: frozenset[Variable]) -> tuple[int, ...]:
+def bound_columns(atom: Atom, bound: Set[Variable]) -> tuple[int, ...]:
     """Columns whose value is known before the atom is read: constants and bound variables."""
     return tuple(
         c
@@ -167,14 +286,14 @@ def _bound_columns(atom: Atom, bound: frozenset[Variable]) -> tuple[int, ...]:
     )
 
 
-def _fanout(
-    atom: Atom, bound: frozenset[Variable], values: Mapping[Variable, float], statistics: Statistics
+def expected_matches(
+    atom: Atom, bound: Set[Variable], values: Mapping[Variable, float], statistics: Statistics
 ) -> float:
     """Expected matches for one binding.
 
     A value that comes from a column with more distinct values than this one often has no match here.
     """
-    columns = _bound_columns(atom, bound)
+    columns = bound_columns(atom, bound)
     matches = statistics.count(atom.relation)
     for column in columns:
         arg = atom.args[column]
@@ -184,8 +303,9 @@ def _fanout(
     return matches if new else min(matches, 1.0)
 
 
-def _access(atom: Atom, bound: frozenset[Variable], first: bool) -> tuple[Access, tuple[int, ...]]:
-    columns = _bound_columns(atom, bound)
+def access_of(atom: Atom, bound: Set[Variable], first: bool) -> tuple[Access, tuple[int, ...]]:
+    """How an atom is read, and its columns that are known before."""
+    columns = bound_columns(atom, bound)
     if first:
         return Access.DRIVE, columns
     if len(columns) == len(atom.args):
@@ -207,7 +327,8 @@ def _steps(
     bound = given or frozenset()
     values: Mapping[Variable, float] = {}
     steps: list[Step] = []
-    rest = [i for i, part in enumerate(body) if not isinstance(part, Atom)]
+    ordered = frozenset(order)
+    rest = [i for i, part in enumerate(body) if not isinstance(part, Atom) and i not in ordered]
     rows, cost = 1.0, 0.0
 
     def take_evaluable(aggregates: bool) -> None:
@@ -232,11 +353,16 @@ def _steps(
     while queue:
         position = queue.pop(0)
         atom = body[position]
-        assert isinstance(atom, Atom)
+        if not isinstance(atom, Atom):
+            take_evaluable(aggregates=True)
+            bound |= binds(atom, bound) or frozenset()
+            steps.append(_plain_step(atom, position, bound, rows))
+            take_evaluable(aggregates=False)
+            continue
         drives = given is None and not any(step.access is Access.DRIVE for step in steps) and not steps
-        access, columns = _access(atom, bound, drives)
+        access, columns = access_of(atom, bound, drives)
         cost += 0.0 if drives else rows
-        rows *= _fanout(atom, bound, values, statistics)
+        rows *= expected_matches(atom, bound, values, statistics)
         values = _narrow(values, atom, statistics)
         cost += rows
         competes = compete and access is Access.PROBE
@@ -252,7 +378,7 @@ def _steps(
 
 def _plain_step(literal: Literal, position: int, bound: frozenset[Variable], rows: float) -> Step:
     if isinstance(literal, Negation):
-        access, columns = _access(literal.atom, bound, first=False)
+        access, columns = access_of(literal.atom, bound, first=False)
         return Step(literal, position, access, columns, rows)
     return Step(literal, position, None, (), rows)
 
@@ -261,19 +387,20 @@ def _alternatives(
     body: Sequence[Literal], atom: Atom, queue: list[int], bound: frozenset[Variable]
 ) -> tuple[int, ...]:
     """Later atoms that bind exactly the one new variable of `atom`, each by a probe."""
-    new = _single_new_variable(atom, bound)
+    new = single_new_variable(atom, bound)
     if new is None:
         return ()
     found = []
     for other in queue:
         literal = body[other]
-        assert isinstance(literal, Atom)
-        if _single_new_variable(literal, bound) == new and _bound_columns(literal, bound):
+        if not isinstance(literal, Atom):
+            break
+        if single_new_variable(literal, bound) == new and bound_columns(literal, bound):
             found.append(other)
     return tuple(found)
 
 
-def _single_new_variable(atom: Atom, bound: frozenset[Variable]) -> Variable | None:
+def single_new_variable(atom: Atom, bound: Set[Variable]) -> Variable | None:
     """The atom's only unbound argument, if that is one variable in one place of at most three."""
     unbound = [arg for arg in atom.args if not isinstance(arg, Variable) or arg not in bound]
     unbound = [arg for arg in unbound if isinstance(arg, Variable | Wildcard)]
@@ -294,9 +421,11 @@ def _reason(
     if not order:
         return "no atom to read"
     first = body[order[0]]
-    assert isinstance(first, Atom)
+    if not isinstance(first, Atom):
+        return "no atom to read first"
     if driver is not None:
         start = f"starts from the delta of {first.relation}"
     else:
         start = f"starts from {first.relation} ({statistics.count(first.relation):,.0f} facts)"
-    return start if len(order) == 1 else f"{start}; cheapest of the orders by expected bindings"
+    atoms = sum(isinstance(body[i], Atom) for i in order)
+    return start if atoms == 1 else f"{start}; cheapest of the orders by expected bindings"

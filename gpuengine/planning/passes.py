@@ -23,6 +23,8 @@ from gpuengine.language.program import (
     Wildcard,
 )
 from gpuengine.planning.plan import describe
+from gpuengine.planning.schemes import read_overrides, tables_only
+from gpuengine.planning.sharing import share_equal_relations
 
 
 def close_equivalences(program: Program) -> Program:
@@ -101,11 +103,55 @@ def _term_occurrences(term: Term | Wildcard) -> Iterator[Variable]:
             yield from _term_occurrences(arg)
 
 
-PASSES: tuple[Callable[[Program], Program], ...] = (close_equivalences, blank_single_variables)
+def store_equal_relations_once(program: Program) -> Program:
+    """Leave of relations that copy each other one, of which the others are aliases (`sharing.py`).
+
+    narrower(y, x) :- broader(x, y).           broader(x, z) :- broader(x, y), broader(y, z).
+    broader(y, x) :- narrower(x, y).      →    out(x) :- broader(1, x).
+    broader(x, z) :- broader(x, y),            // narrower(a0, a1) is stored as broader(a1, a0)
+                     broader(y, z).
+    out(x) :- narrower(x, 1).
+    """
+    shared, aliases = share_equal_relations(program, tables_only(program, read_overrides(program)))
+    return replace(shared, aliases=aliases)
 
 
-def rewrite(program: Program) -> Program:
-    """Apply all passes."""
+PASSES: tuple[Callable[[Program], Program], ...] = (
+    close_equivalences,
+    blank_single_variables,
+    store_equal_relations_once,
+)
+"""What becomes of a checked program before anything is known of its facts, in order.
+
+What depends on sizes is decided at run time and has its pictures there: `linearise`, `node_rules`, `split`.
+"""
+
+
+def pass_name(one: Callable[[Program], Program]) -> str:
+    """What a pass is called on the command line."""
+    return one.__name__.replace("_", "-")
+
+
+def rewrite(program: Program, last: str | None = None) -> Program:
+    """Apply all passes, or those up to the one of the given name."""
     for one in PASSES:
         program = one(program)
+        if pass_name(one) == last:
+            break
     return program
+
+
+def spell_program(program: Program) -> str:
+    """A program between two passes, as one would write it."""
+    lines = []
+    for relation in program.relations.values():
+        columns = ", ".join(f"{one.name}: {one.type.name}" for one in relation.attributes)
+        lines.append(" ".join([f".decl {relation.name}({columns})", *sorted(relation.qualifiers)]))
+    for name, alias in program.aliases.items():
+        args = [f"a{j}" for j in range(len(alias.permutation))]
+        stored = ", ".join(args[j] for j in alias.permutation)
+        lines.append(f"// {name}({', '.join(args)}) is stored as {alias.of}({stored})")
+    for rule in program.rules:
+        body = ", ".join(map(describe, rule.body))
+        lines.append(f"{describe(rule.head)}{' :- ' if body else ''}{body}.")
+    return "\n".join(lines) + "\n"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpuengine.language.program import Aggregate, Atom, Comparison, Literal, Negation, Program, Rule, Variable
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
 class Variant:
     """One delta variant of a rule: which atom reads the delta, which atoms before it read OLD.
 
-    `delta` is a position in the body, or None for the rule evaluated once over everything.
+    `delta` is a position in the body, or None for the rule evaluated once over everything. It looks for
+    instances that were there before if it is `in_hindsight`: one that can't be computed was not.
     """
 
     rule: Rule
     delta: int | None
     old: frozenset[int]
+    in_hindsight: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Stratum:
         return bool(self.recursive)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """`facts` are the program's own facts; `dropped` the rules that nothing wanted depends on.
 
@@ -54,6 +57,42 @@ class Plan:
     facts: tuple[Rule, ...]
     dropped: tuple[Rule, ...]
     schemes: Mapping[str, SchemePlan] = field(default_factory=dict)
+
+    def restricted_to(self, wanted: Iterable[str]) -> Plan:
+        """Only what the given relations depend on; `wanted` are names of relations that are stored."""
+        needs, live, todo = needs_of(self.program), set[str](), list(wanted)
+        while todo:
+            name = todo.pop()
+            if name not in live:
+                live.add(name)
+                todo.extend(needs[name])
+        strata = [stratum for stratum in self.strata if stratum.relations[0] in live]
+        return replace(
+            self,
+            strata=tuple(replace(stratum, number=number) for number, stratum in enumerate(strata)),
+            facts=tuple(fact for fact in self.facts if fact.head.relation in live),
+            dropped=tuple(rule for rule in self.program.rules if rule.head.relation not in live),
+        )
+
+    @cached_property
+    def derived(self) -> frozenset[str]:
+        """The relations that rules derive."""
+        return frozenset(name for stratum in self.strata for name in stratum.relations)
+
+    @cached_property
+    def left_out(self) -> frozenset[str]:
+        """The relations of which rules were dropped."""
+        return frozenset(rule.head.relation for rule in self.dropped if rule.body)
+
+    @cached_property
+    def size_limits(self) -> Mapping[str, int]:
+        """How many facts relations stop at, by name."""
+        return {d.relation: int(d.params["n"]) for d in self.program.directives if d.kind == "limitsize"}
+
+    @cached_property
+    def read_relations(self) -> frozenset[str]:
+        """The relations that some rule reads."""
+        return frozenset().union(*(body_relations(rule.body) for rule in self.program.rules))
 
 
 class Access(Enum):
@@ -91,6 +130,27 @@ class BodyPlan:
     reason: str
 
 
+def body_relations(body: Iterable[Literal]) -> set[str]:
+    """Every relation a body reads, aggregates included."""
+    found: set[str] = set()
+    for literal in body:
+        if isinstance(literal, Atom):
+            found.add(literal.relation)
+        elif isinstance(literal, Negation):
+            found.add(literal.atom.relation)
+        elif isinstance(literal, Aggregate):
+            found |= body_relations(literal.body)
+    return found
+
+
+def needs_of(program: Program) -> dict[str, set[str]]:
+    """For each relation those that its rules read."""
+    needs: dict[str, set[str]] = {name: set() for name in program.relations}
+    for rule in program.rules:
+        needs[rule.head.relation] |= body_relations(rule.body)
+    return needs
+
+
 def is_relational(literal: Literal) -> bool:
     """Atoms and negations are read by kernels; the rest computes on values."""
     return isinstance(literal, Atom | Negation)
@@ -105,7 +165,8 @@ def describe(literal: Literal) -> str:
     if isinstance(literal, Comparison):
         if literal.op.lstrip("!") in ("match", "contains"):
             return f"{literal.op}({_describe_term(literal.left)}, {_describe_term(literal.right)})"
-        return f"{_describe_term(literal.left)} {literal.op} {_describe_term(literal.right)}"
+        op = "=" if literal.op == "==" else literal.op
+        return f"{_describe_term(literal.left)} {op} {_describe_term(literal.right)}"
     assert isinstance(literal, Aggregate)
     target = f" {_describe_term(literal.target)}" if literal.target is not None else ""
     body = ", ".join(describe(part) for part in literal.body)

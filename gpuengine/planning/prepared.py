@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from gpuengine.language.editing import ProgramText
-from gpuengine.language.program import Program, Rule
-from gpuengine.planning.evaluators import Evaluators, read_evaluators
+from gpuengine.language.program import Alias, Program, Rule
+from gpuengine.planning.evaluators import Chooser, read_evaluators
 from gpuengine.planning.passes import rewrite
 from gpuengine.planning.plan import Plan
-from gpuengine.planning.schemes import SchemePlan, plan_schemes, read_overrides, tables_only
-from gpuengine.planning.sharing import Alias, share_equal_relations
+from gpuengine.planning.schemes import SchemePlan, plan_schemes, read_overrides, with_schemes
 from gpuengine.planning.strata import make_plan
 
 
@@ -24,15 +24,18 @@ class Prepared:
 
     text: ProgramText
     program: Program
-    aliases: Mapping[str, Alias]
     schemes: Mapping[str, SchemePlan]
-    overrides: Mapping[str, str]
     evaluators: Mapping[str, str]
 
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:
         return self is other
+
+    @property
+    def aliases(self) -> Mapping[str, Alias]:
+        """Relations that are stored as others."""
+        return self.program.aliases
 
     @property
     def source(self) -> Program:
@@ -49,21 +52,33 @@ class Prepared:
         return self.aliases[relation].of if relation in self.aliases else relation
 
     def plan(self, wanted: Iterable[str] | None = None) -> Plan:
-        """Strata and delta variants; with `wanted`, only what those relations depend on."""
-        names = None if wanted is None else [self.stored(name) for name in wanted]
-        return make_plan(self.program, names, self.schemes)
+        """Strata and delta variants, made once; with `wanted`, only what those relations depend on."""
+        if wanted is None:
+            return self._plan
+        names = frozenset(self.stored(name) for name in wanted)
+        if names not in self._restricted:
+            self._restricted[names] = self._plan.restricted_to(names)
+        return self._restricted[names]
 
-    def choose_evaluators(self, plan: Plan | None = None) -> Evaluators:
-        """What chooses by what each rule, or each rule of a plan, is evaluated; nothing is chosen yet."""
+    @cached_property
+    def _plan(self) -> Plan:
+        return make_plan(self.program, None, self.schemes)
+
+    @cached_property
+    def _restricted(self) -> dict[frozenset[str], Plan]:
+        return {}
+
+    def chooser(self, plan: Plan | None = None) -> Chooser:
+        """What chooses by what each rule, or each rule of a plan, is evaluated."""
         live = None
         if plan is not None:
             live = [v.rule for stratum in plan.strata for v in (*stratum.once, *stratum.recursive)]
-        return Evaluators(self.program.rules, self.evaluators, live)
+        return Chooser(self.program.rules, self.evaluators, live)
 
     def with_rules(self, rules: Sequence[Rule], kept: Iterable[str]) -> Prepared:
         """The same with other rules and what these allow; relations in `kept` stay what they are."""
         program = replace(self.program, rules=tuple(rules))
-        possible = plan_schemes(program, {}, self.aliases)
+        possible = plan_schemes(program, {})
         return replace(self, program=program, schemes=possible | {name: self.schemes[name] for name in kept})
 
 
@@ -74,8 +89,6 @@ def prepare(
 
     Raises `SchemeError` and `EvaluatorError` for what is asked for and can't be.
     """
-    rewritten = rewrite(text.program)
-    overrides = read_overrides(rewritten, schemes)
-    program, aliases = share_equal_relations(rewritten, tables_only(rewritten, overrides))
+    program = rewrite(with_schemes(text.program, schemes))
     asked = read_evaluators(program, evaluators)
-    return Prepared(text, program, aliases, plan_schemes(program, overrides, aliases), overrides, asked)
+    return Prepared(text, program, plan_schemes(program, read_overrides(program)), asked)

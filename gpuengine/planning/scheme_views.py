@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuengine.language.program import Rule
-from gpuengine.planning.plan import Plan
+from gpuengine.planning.plan import Plan, body_relations
 from gpuengine.planning.scheme_costs import LEAST_PAIRS, is_worth_while, lists_itself
 from gpuengine.planning.schemes import TABLE, SchemePlan
 from gpuengine.planning.shapes import Candidate, Shape
-from gpuengine.planning.sharing import Alias, copy_permutation
-from gpuengine.planning.strata import body_relations
+from gpuengine.planning.sharing import copy_permutation
 from gpuengine.schemes.estimate import estimate_closure
 from gpuengine.schemes.table import Table
 
@@ -39,17 +38,15 @@ class SchemeView:
         return self.is_decided and self.scheme != TABLE
 
 
-def view_schemes(
-    plan: Plan, aliases: Mapping[str, Alias], loaded: Mapping[str, Table] | None
-) -> dict[str, SchemeView]:
+def view_schemes(plan: Plan, loaded: Mapping[str, Table] | None) -> dict[str, SchemeView]:
     """How each relation that is not simply a table will be stored; `loaded` facts decide what they can."""
     views = {
         name: SchemeView(
             f"alias of {alias.of}", f"it holds the same facts as {alias.of}, and is stored there"
         )
-        for name, alias in aliases.items()
+        for name, alias in plan.program.aliases.items()
     }
-    read = frozenset().union(*(body_relations(rule.body) for rule in plan.program.rules))
+    read = plan.read_relations
     for name, scheme in plan.schemes.items():
         equivalence, closure = scheme.candidate(Shape.EQUIVALENCE), scheme.candidate(Shape.CLOSURE)
         if equivalence is not None:

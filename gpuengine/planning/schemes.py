@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuengine.errors import SchemeError
 from gpuengine.language.program import Program
 from gpuengine.planning.choices import read_pragmas
 from gpuengine.planning.shapes import Candidate, Shape, find_shapes, shape_problem
-from gpuengine.planning.sharing import Alias
 
 TABLE, AUTO, EVERY = "table", "auto", "*"
 NAMES = (AUTO, TABLE, *(shape.value for shape in Shape))
@@ -47,6 +46,13 @@ def read_overrides(program: Program, given: Mapping[str, str] | None = None) -> 
     return found
 
 
+def with_schemes(program: Program, given: Mapping[str, str] | None) -> Program:
+    """The program with pragmas that ask for what its own do and what is given besides."""
+    asked = read_overrides(program, given)
+    others = tuple(pragma for pragma in program.pragmas if pragma[0] != PRAGMA)
+    return replace(program, pragmas=others + tuple((PRAGMA, f"{name}={one}") for name, one in asked.items()))
+
+
 def parse_override(text: str) -> tuple[str, str]:
     """``path=closure`` as relation and scheme."""
     relation, equals, scheme = text.partition("=")
@@ -61,15 +67,13 @@ def tables_only(program: Program, overrides: Mapping[str, str]) -> frozenset[str
     return frozenset(name for name in program.relations if overrides.get(name, default) == TABLE)
 
 
-def plan_schemes(
-    program: Program, overrides: Mapping[str, str], aliases: Mapping[str, Alias]
-) -> dict[str, SchemePlan]:
+def plan_schemes(program: Program, overrides: Mapping[str, str]) -> dict[str, SchemePlan]:
     """For each relation what it may be stored as. Raises `SchemeError` for what its rules do not allow."""
     forced: dict[str, tuple[str, str]] = {}
     for name, scheme in overrides.items():
         if name == EVERY or scheme == AUTO:
             continue
-        kept = aliases[name].of if name in aliases else name
+        kept = program.aliases[name].of if name in program.aliases else name
         other, earlier = forced.setdefault(kept, (name, scheme))
         if earlier != scheme:
             raise SchemeError(

@@ -11,10 +11,11 @@ become aliases: no rule mentions them any more.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 
 from gpuengine.language.program import (
     Aggregate,
+    Alias,
     Atom,
     AtomArg,
     Literal,
@@ -25,18 +26,6 @@ from gpuengine.language.program import (
     Variable,
 )
 from gpuengine.planning.strata import make_plan
-
-
-@dataclass(frozen=True, slots=True)
-class Alias:
-    """A fact alias(a_0, ..) holds exactly if of(b_0, ..) holds with b_j = a_{permutation[j]}.
-
-    If ``r(x, y, z)`` holds exactly if ``p(z, x, y)`` does, then r is ``Alias("p", (2, 0, 1))``.
-    """
-
-    of: str
-    permutation: tuple[int, ...]
-
 
 Part = tuple[str, tuple[int, ...]]
 """A relation read with its arguments permuted: b_j = a_{permutation[j]}, as in `Alias`."""

@@ -5,24 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from gpuengine.language.program import Aggregate, Atom, Literal, Negation, Program, Rule
-from gpuengine.planning.plan import Plan, Stratum, Variant
+from gpuengine.language.program import Atom, Program, Rule
+from gpuengine.planning.plan import Plan, Stratum, Variant, needs_of
 
 if TYPE_CHECKING:
     from gpuengine.planning.schemes import SchemePlan
-
-
-def body_relations(body: Iterable[Literal]) -> set[str]:
-    """Every relation a body reads, aggregates included."""
-    found: set[str] = set()
-    for literal in body:
-        if isinstance(literal, Atom):
-            found.add(literal.relation)
-        elif isinstance(literal, Negation):
-            found.add(literal.atom.relation)
-        elif isinstance(literal, Aggregate):
-            found |= body_relations(literal.body)
-    return found
 
 
 def make_plan(
@@ -31,22 +18,17 @@ def make_plan(
     schemes: Mapping[str, SchemePlan] | None = None,
 ) -> Plan:
     """Strata bottom-up, each rule once, without rules that no `wanted` relation needs (None wants all)."""
-    needs: dict[str, set[str]] = {name: set() for name in program.relations}
-    for rule in program.rules:
-        needs[rule.head.relation] |= body_relations(rule.body)
-    live = set(program.relations) if wanted is None else _reachable(needs, wanted)
-    facts = tuple(r for r in program.rules if not r.body and r.head.relation in live)
-    rules = list(dict.fromkeys(r for r in program.rules if r.body and r.head.relation in live))
-    dropped = tuple(r for r in program.rules if r.head.relation not in live)
     by_head: dict[str, list[Rule]] = {}
-    for rule in rules:
+    for rule in dict.fromkeys(rule for rule in program.rules if rule.body):
         by_head.setdefault(rule.head.relation, []).append(rule)
     strata: list[Stratum] = []
-    for component in _components({name: needs[name] & live for name in needs if name in live}):
+    for component in strong_components(needs_of(program)):
         own = [rule for name in component for rule in by_head.get(name, ())]
         if own:
             strata.append(_stratum(len(strata), component, own))
-    return Plan(program, tuple(strata), facts, dropped, schemes or {})
+    facts = tuple(rule for rule in program.rules if not rule.body)
+    plan = Plan(program, tuple(strata), facts, (), schemes or {})
+    return plan if wanted is None else plan.restricted_to(wanted)
 
 
 def member_positions(rule: Rule, members: Collection[str]) -> list[int]:
@@ -63,26 +45,16 @@ def delta_variants(rule: Rule, members: Collection[str]) -> list[Variant]:
 def _stratum(number: int, component: tuple[str, ...], rules: list[Rule]) -> Stratum:
     once: list[Variant] = []
     recursive: list[Variant] = []
+    members = frozenset(component)
     for rule in rules:
-        variants = delta_variants(rule, component)
+        variants = delta_variants(rule, members)
         recursive += variants
         if not variants:
             once.append(Variant(rule, None, frozenset()))
     return Stratum(number, component, tuple(once), tuple(recursive))
 
 
-def _reachable(needs: Mapping[str, set[str]], wanted: Iterable[str]) -> set[str]:
-    live: set[str] = set()
-    todo = list(wanted)
-    while todo:
-        name = todo.pop()
-        if name not in live:
-            live.add(name)
-            todo.extend(needs[name])
-    return live
-
-
-def _components(needs: Mapping[str, set[str]]) -> list[tuple[str, ...]]:
+def strong_components(needs: Mapping[str, set[str]]) -> list[tuple[str, ...]]:
     """Strongly connected components, those that others need first (Tarjan, without recursion)."""
     order: dict[str, int] = {}
     low: dict[str, int] = {}

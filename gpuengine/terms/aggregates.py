@@ -1,4 +1,4 @@
-"""Aggregates over segments of consecutive rows.
+"""Aggregates over groups of rows.
 
 ``count`` and ``sum`` wrap around 2**64 (floats add as doubles); ``min`` and ``max`` order numbers by value,
 symbols by bytes, and pass over NaN unless there is nothing else; ``mean`` is the float sum divided by the
@@ -9,40 +9,101 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuengine.errors import EvaluationError
+from gpuengine.language.extensions import aggregate
 from gpuengine.language.program import FLOAT, Kind, Type
 from gpuengine.terms.dictionary import Dictionary
 
+_DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
 
-def reduce(
-    op: str,
-    type: Type,
-    target_ids: np.ndarray | None,
-    starts: np.ndarray,
-    rows: int,
-    dictionary: Dictionary,
-) -> np.ndarray:
-    """One id for each segment [starts[i], starts[i + 1]), the last ending at `rows`; none is empty.
 
-    `type` is the target's type (that of `target_ids`), for ``count`` the result's. ``mean`` gives ids of
-    float, everything else ids of `type`.
+class PythonReduction:
+    """As `Reduction`, by a function of `gpuengine.language.extensions`, which is given all rows at once."""
+
+    def __init__(self, op: str, type: Type, groups: int, dictionary: Dictionary) -> None:
+        function = aggregate(op)
+        if function is None:
+            raise EvaluationError(f"there is no aggregate {op} in this process")
+        self._function, self._type, self._groups, self._dictionary = function, type, groups, dictionary
+        self._group: list[np.ndarray] = []
+        self._target: list[np.ndarray] = []
+
+    def add(self, group: np.ndarray, target: np.ndarray | None) -> None:
+        """More rows: the group of each, and the ids of its target."""
+        assert target is not None
+        self._group.append(group.astype(np.int64))
+        self._target.append(target)
+
+    def results(self) -> tuple[np.ndarray, np.ndarray]:
+        """The groups that have a value, and its id."""
+        group = np.concatenate([np.zeros(0, np.int64), *self._group])
+        ids = np.concatenate([np.zeros(0, np.uint32), *self._target])
+        values = self._function(self._dictionary.strings(ids), group, self._groups)
+        found = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        return found, self._dictionary.encode(self._type.space, values.drop_null())
+
+
+class Reduction:
+    """The aggregate of each of `groups` groups, of rows that come in pieces and are not kept.
+
+    `type` is the target's type, for ``count`` the result's. ``mean`` gives ids of float, everything else ids
+    of `type`.
     """
-    if len(starts) == 0:
-        return np.zeros(0, np.uint32)
-    sizes = np.diff(starts, append=rows)
-    if op == "count" or target_ids is None:
-        return dictionary.encode(type.space, sizes.astype(np.int64))
-    if type.kind in (Kind.SYMBOL, Kind.RECORD, Kind.ADT):
-        return _extreme_symbols(op, target_ids, starts, dictionary)
-    values = dictionary.values(type.space, target_ids)
-    with np.errstate(all="ignore"):
-        if op == "mean":
-            means = np.add.reduceat(values.astype(np.float64), starts) / sizes
-            return dictionary.encode_words(FLOAT.space, means)
-        if op == "sum":
-            result = np.add.reduceat(values, starts)
+
+    def __init__(self, op: str, type: Type, groups: int, dictionary: Dictionary) -> None:
+        self._op, self._type, self._dictionary = op, type, dictionary
+        self._counts = np.zeros(groups, np.int64)
+        self._is_text = op != "count" and type.kind in (Kind.SYMBOL, Kind.RECORD, Kind.ADT)
+        if self._is_text:
+            self._results = np.zeros(groups, np.uint32)
         else:
-            result = (np.fmin if op == "min" else np.fmax).reduceat(values, starts)
-    return dictionary.encode_words(type.space, result)
+            self._results = np.zeros(groups, np.float64 if op == "mean" else _DTYPES.get(type.kind, np.int64))
+
+    def add(self, group: np.ndarray, target: np.ndarray | None) -> None:
+        """More rows: the group of each, and the values of its target (ids of symbols), if it has one."""
+        if not len(group):
+            return
+        if self._is_text:
+            assert target is not None
+            # What is known of a group takes part as one more row of it.
+            known = np.flatnonzero(self._counts)
+            touched = known[np.isin(known, group)]
+            group, target = np.concatenate([touched, group]), np.concatenate([self._results[touched], target])
+        if np.any(group[1:] < group[:-1]):
+            order = np.argsort(group, kind="stable")
+            group, target = group[order], None if target is None else target[order]
+        starts = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
+        found = group[starts].astype(np.int64)
+        if self._is_text:
+            assert target is not None
+            self._results[found] = _extreme_symbols(self._op, target, starts, self._dictionary)
+        elif target is not None and self._op != "count":
+            self._merge(found, target, starts)
+        self._counts[found] += np.diff(starts, append=len(group))
+
+    def _merge(self, found: np.ndarray, values: np.ndarray, starts: np.ndarray) -> None:
+        with np.errstate(all="ignore"):
+            if self._op in ("sum", "mean"):
+                values = values.astype(self._results.dtype, copy=False)
+                self._results[found] += np.add.reduceat(values, starts)
+                return
+            better = np.fmin if self._op == "min" else np.fmax
+            extremes = better.reduceat(values, starts)
+            is_first = self._counts[found] == 0
+            self._results[found] = np.where(is_first, extremes, better(self._results[found], extremes))
+
+    def results(self) -> tuple[np.ndarray, np.ndarray]:
+        """The groups that have rows, and the id of the aggregate of each."""
+        found = np.flatnonzero(self._counts)
+        results = self._results[found]
+        if self._is_text:
+            return found, results
+        if self._op == "count":
+            return found, self._dictionary.encode(self._type.space, self._counts[found])
+        if self._op == "mean":
+            with np.errstate(all="ignore"):
+                return found, self._dictionary.encode_words(FLOAT.space, results / self._counts[found])
+        return found, self._dictionary.encode_words(self._type.space, results)
 
 
 def identity(op: str, type: Type, dictionary: Dictionary) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuengine.errors import EvaluationError
+from gpuengine.errors import FunctorError
 from gpuengine.language.program import Functor
 
 _SHIFT_MASK = 63
@@ -39,7 +39,7 @@ def to_integers(values: np.ndarray, dtype: Any, functor: Functor) -> np.ndarray:
     if values.dtype.kind != "f":
         return values.astype(dtype, copy=False)
     if not np.isfinite(values).all():
-        raise EvaluationError(f"{place(functor)}: an infinite float or NaN is no integer")
+        raise FunctorError(f"{place(functor)}: an infinite float or NaN is no integer")
     whole = np.trunc(values)
     small = np.abs(whole) < 2.0**63
     result = np.where(small, whole, 0.0).astype(np.int64).view(np.uint64)
@@ -67,7 +67,7 @@ def _reject_zero(left: np.ndarray, right: np.ndarray, functor: Functor) -> None:
     zero = right == 0
     if zero.any():
         dividend = np.broadcast_to(left, np.broadcast_shapes(left.shape, zero.shape))[np.argmax(zero)]
-        raise EvaluationError(
+        raise FunctorError(
             f"{place(functor)}: division of {dividend} by zero. Guard it with a constraint such as `y != 0`."
         )
 
@@ -81,7 +81,7 @@ def _power(left: np.ndarray, right: np.ndarray, functor: Functor) -> np.ndarray:
     if left.dtype.kind == "f":
         return rounded
     if ((bases == 0) & (exponents < 0)).any():
-        raise EvaluationError(f"{place(functor)}: 0 has no negative power. Guard it with a constraint.")
+        raise FunctorError(f"{place(functor)}: 0 has no negative power. Guard it with a constraint.")
     exact = np.empty(len(bases), np.uint64)
     power_words(bases.view(np.uint64), exponents.view(np.uint64), len(bases), exact)
     fits = np.abs(rounded) < (2.0**63 if left.dtype.kind == "i" else 2.0**64)

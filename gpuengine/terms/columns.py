@@ -78,7 +78,8 @@ def _fixed_width(array: Any) -> np.ndarray:
         raise DataError(f"expected numbers, got a column of {array.type}")
     if len(array) == 0:
         return np.zeros(0, dtype)
-    return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
+    # A buffer may end with bytes that are no whole number.
+    return np.frombuffer(array.buffers()[1], dtype, array.offset + len(array))[array.offset :]
 
 
 def _reject_nulls(array: Any, space: str) -> None:

@@ -11,8 +11,8 @@ There is one id space per `Type.space`; ids of different spaces have nothing to 
 | ADT | rows (branch, argument ids...) from 0 |
 
 Ids are given in order of first sight, never change and are never forgotten.  Unknown values are
-interned by `encode`, `pack` and `intern_constant` and left alone by everything else.  A dictionary is
-used by one thread at a time; arrays it handed out stay valid when it grows.
+interned by `encode`, `pack` and `intern_constant` and left alone by everything else.  Any number of threads
+may use a dictionary; arrays it handed out stay valid when it grows.
 """
 
 from __future__ import annotations
@@ -53,14 +53,31 @@ class Dictionary:
 
     def learn_types(self, program: Program) -> None:
         """Have the record and ADT types of a program, which may be one that was added to."""
-        self._records, self._adts = program.records, program.adts
-        for space, record in self._records.items():
-            if space not in self._rows:
-                self._rows[space] = RowTable(space, max(1, len(record.fields)), 1)
-        for space, adt in self._adts.items():
-            if space not in self._rows:
+        self._learn(program.records, program.adts)
+
+    @property
+    def compound_types(self) -> tuple[dict[str, RecordType], dict[str, AdtType]]:
+        """The record and the ADT types, by space."""
+        return dict(self._records), dict(self._adts)
+
+    @classmethod
+    def of_types(cls, records: Mapping[str, RecordType], adts: Mapping[str, AdtType]) -> Dictionary:
+        """A dictionary for the types that another one has as `compound_types`."""
+        made = cls()
+        made._learn(records, adts)
+        return made
+
+    def _learn(self, records: Mapping[str, RecordType], adts: Mapping[str, AdtType]) -> None:
+        rows = dict(self._rows)
+        for space, record in records.items():
+            if space not in rows:
+                rows[space] = RowTable(space, max(1, len(record.fields)), 1)
+        for space, adt in adts.items():
+            if space not in rows:
                 widest = max(len(branch.fields) for branch in adt.branches)
-                self._rows[space] = RowTable(space, 1 + widest, 0)
+                rows[space] = RowTable(space, 1 + widest, 0)
+        self._rows = rows  # before the types: who knows a type has its table
+        self._records, self._adts = records, adts
 
     # -- values to ids -----------------------------------------------------------------------------
 
@@ -138,16 +155,16 @@ class Dictionary:
             return value
         # Python takes 0.0 and -0.0 for one key.
         key = (space, value) if space != "float" else (space, float(value).hex())
-        if key in self._constants:
-            return self._constants[key]
+        cached = self._constants.get(key)
+        if cached is not None:
+            return cached
         if space == "symbol":
             ids, known = self._symbols.find(single(str(value)))
         else:
             ids, known = self._words[space].find(_word(space, value).view(np.uint64))
         if not known[0]:
             return None
-        self._constants[key] = int(ids[0])
-        return self._constants[key]
+        return self._constants.setdefault(key, int(ids[0]))
 
     # -- ids to values -----------------------------------------------------------------------------
 
@@ -243,6 +260,11 @@ class Dictionary:
     def value_table(self, space: str) -> np.ndarray:
         """The values of the ids from `IDENTITY` on (number, unsigned) or from 0 on (float); a view."""
         return self._words[space].words.view(_WORD_DTYPES[space])
+
+    @property
+    def word_tables(self) -> Mapping[str, WordTable]:
+        """What holds the words of number, unsigned and float, by space."""
+        return self._words
 
     def tables(self) -> dict[str, WordTable | StringTable | RowTable]:
         """What holds the terms of each space, by space."""

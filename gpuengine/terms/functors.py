@@ -6,10 +6,10 @@ only its final value is interned.  The meaning is Soufflé's (64-bit build), by 
 | functor | meaning |
 |---|---|
 | ``+ - * neg`` | integers wrap around 2**64; floats are IEEE doubles |
-| ``/ %`` of integers | truncate towards zero; -2**63 / -1 wraps; by zero: `EvaluationError` (Soufflé dies) |
+| ``/ %`` of integers | truncate towards zero; -2**63 / -1 wraps; by zero: `FunctorError` (Soufflé dies) |
 | ``/`` of floats | IEEE: an infinity or NaN for x / 0 |
 | ``^`` of integers | C's pow, truncated: exact below 2**53, rounded to a double above; past 64 bits, where |
-| | that is undefined, exact and wrapped; 0 to a negative power: `EvaluationError` |
+| | that is undefined, exact and wrapped; 0 to a negative power: `FunctorError` |
 | ``^`` of floats | C's pow |
 | ``band bor bxor bnot`` | on the 64 bits |
 | ``bshl bshr bshru`` | distance modulo 64; ``bshr`` keeps the sign of a number, ``bshru`` shifts zeros in |
@@ -17,36 +17,43 @@ only its final value is interned.  The meaning is Soufflé's (64-bit build), by 
 | ``min max`` | n-ary; symbols by bytes; of floats that do not compare (NaN) the first |
 | ``cat`` | n-ary concatenation |
 | ``strlen`` | bytes |
-| ``substr(s, i, n)`` | n bytes from byte i (from 0); "" if i is outside; to the end if n < 0 or too large |
+| ``substr(s, i, n)`` | n bytes from byte i (from 0); "" if i is outside; to the end if n < 0 or too large; |
+| | what is left of a character that this cuts is U+FFFD (Soufflé leaves bytes that are no text) |
 | ``ord`` | the id of the symbol: unique, but arbitrary |
-| ``to_number to_unsigned`` of a symbol | the decimal integer it begins with, after spaces (strtoll); what |
-| | follows is ignored; none, out of range, or a minus for unsigned: `EvaluationError` (Soufflé dies) |
-| ``to_float`` of a symbol | the decimal float, ``inf`` or ``nan`` it begins with; else `EvaluationError` |
-| ``to_number to_unsigned`` of a float | truncates, modulo 2**64; an infinity or NaN: `EvaluationError` |
+| ``to_number to_unsigned`` of a symbol | the decimal integer it begins with, after spaces (strtoll), or the |
+| | hexadecimal or binary one after a leading ``0x`` or ``0b``; what follows is ignored; none, out of |
+| | range, or a minus for unsigned: `FunctorError` (Soufflé dies) |
+| ``to_float`` of a symbol | the decimal float, ``inf`` or ``nan`` it begins with; else `FunctorError` |
+| ``to_number to_unsigned`` of a float | truncates, modulo 2**64; an infinity or NaN: `FunctorError` |
 | ``to_number to_unsigned to_float`` else | C's conversions: integers modulo 2**64, or rounded to a double |
 | ``to_string`` | decimal; of a float ``%f``, six decimals |
 | ``as`` | the same 64 bits under another type; a symbol, record or ADT value stands for its id, and a |
-| | number that is no id of the wanted type is an `EvaluationError` |
+| | number that is no id of the wanted type is an `FunctorError` |
 | ``range(a, b, s)`` | a, a + s, ... while below b (above, if s < 0); s = 0: a alone, unless a = b |
-| ``range(a, b)`` | step 1, or -1 if a > b; of unsigned empty if a > b |
+| ``@name(x, …)`` | what a function of `gpuengine.language.extensions` gives; no value: the row is dropped |
+| ``range(a, b)`` | step 1, or -1 if a > b, of unsigned too |
 
 | comparison | meaning |
 |---|---|
-| ``= !=`` | same term; floats by value, so that NaN != NaN and -0.0 = 0.0 |
+| ``=`` | same term; a float and what is computed or written down by value, so that -0.0 = 0.0 and NaN is |
+| | equal to nothing; two variables if they are the same term: as if there were one, so that NaN = NaN |
+| ``!=`` | another term; floats by value, so that NaN != NaN and not -0.0 != 0.0 |
 | ``< <= > >=`` | numeric; symbols by bytes; records and ADT values by id |
-| ``match(pattern, text)`` | the whole text matches; bytes, not characters; a broken pattern warns and |
-| | neither it nor its negation holds |
+| ``match(pattern, text)`` | the whole text matches; bytes, not characters, as `gpuengine.language.patterns` |
+| | says; a broken pattern warns and neither it nor its negation holds; one with back-references, |
+| | look-around, flags or named groups: `FunctorError` |
 | ``contains(needle, text)`` | substring by bytes |
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from gpuengine.errors import EvaluationError
+from gpuengine.errors import EvaluationError, FunctorError
+from gpuengine.language import extensions
 from gpuengine.language.program import (
     Comparison,
     Constant,
@@ -87,15 +94,56 @@ def evaluate(term: Term, bindings: Bindings, rows: int, dictionary: Dictionary) 
     return _all_rows(_intern(_value(term, bindings, rows, dictionary), term.type, dictionary), rows)
 
 
+def evaluate_partly(
+    functor: Functor, bindings: Bindings, rows: int, dictionary: Dictionary
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows for which a functor that Python computes has a value, and the ids of the values.
+
+    The function is called once for each distinct row of its arguments.
+    """
+    if rows == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.uint32)
+    function = extensions.functor(functor.op)
+    if function is None:
+        raise EvaluationError(
+            f"{arithmetic.place(functor)}: there is no function {functor.op} in this process"
+        )
+    arguments = [evaluate(arg, bindings, rows, dictionary) for arg in functor.args]
+    arguments, group = _distinct(arguments)
+    found = function([dictionary.strings(column) for column in arguments])
+    valid = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
+    ids = np.zeros(len(found), np.uint32)
+    has_value = np.zeros(len(found), np.bool_)
+    has_value[valid] = True
+    ids[valid] = dictionary.encode(functor.type.space, found.drop_null())
+    index = np.flatnonzero(has_value[group])
+    return index, ids[group[index]]
+
+
+def _distinct(columns: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
+    """The distinct rows, and for each row which of them it is."""
+    key = columns[0].astype(np.uint64)
+    for column in columns[1:]:
+        number = np.unique(key, return_inverse=True)[1].astype(np.uint64)
+        key = (number << np.uint64(32)) | column
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    return [column[first] for column in columns], group
+
+
+def is_partial(term: Term) -> bool:
+    """Does Python compute it, and may it have no value for some rows?"""
+    return isinstance(term, Functor) and term.op.startswith("@")
+
+
 def holds(comparison: Comparison, bindings: Bindings, rows: int, dictionary: Dictionary) -> np.ndarray:
     """Where the comparison holds: bool[rows]. All variables are bound; nothing is bound by it."""
     if rows == 0:
         return np.zeros(0, np.bool_)
     op, left, right = comparison.op, comparison.left, comparison.right
-    if op == "=":
+    if op in ("=", "=="):
         result = _equal(left, right, bindings, rows, dictionary)
     elif op == "!=":
-        result = ~_equal(left, right, bindings, rows, dictionary)
+        result = ~_equal(left, right, bindings, rows, dictionary, by_value=True)
     elif op in ("match", "!match"):
         result = _matches(comparison, bindings, rows, dictionary)
     else:
@@ -109,15 +157,42 @@ def holds(comparison: Comparison, bindings: Bindings, rows: int, dictionary: Dic
     return _all_rows(result, rows)
 
 
-def expand_range(
-    functor: Functor, bindings: Bindings, rows: int, dictionary: Dictionary
+def expand_equal(
+    term: Term, bindings: Bindings, rows: int, dictionary: Dictionary
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The values of ``range(...)`` for each row: (row index int64[], ids uint32[]), by row, in order."""
+    """The floats equal to `term` by value: (row index int64[], ids uint32[]).
+
+    Both zeros for one of them, none for NaN.
+    """
+    values = _all_rows(_value(term, bindings, rows, dictionary), rows) if rows else np.zeros(0)
+    index = np.concatenate([np.flatnonzero(values == values), np.flatnonzero(values == 0)])
+    found = values[index]
+    zeros = int(np.count_nonzero(values == 0))
+    found[len(found) - zeros :] *= -1.0
+    return index, dictionary.encode_words(term.type.space, found)
+
+
+def expand_range(
+    functor: Functor, bindings: Bindings, rows: int, dictionary: Dictionary, room: int = ranges.ROOM
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The values of ``range(...)`` for each row: (row index int64[], ids uint32[]), by row, in order.
+
+    They come in pieces of at most `room`.
+    """
     if rows == 0:
-        return np.zeros(0, np.int64), np.zeros(0, np.uint32)
+        return
     operands = [_all_rows(_value(arg, bindings, rows, dictionary), rows) for arg in functor.args]
-    index, values = ranges.expand(operands, functor)
-    return index, dictionary.encode_words(functor.type.space, values)
+    for index, values in ranges.expand(operands, functor, room):
+        yield index, dictionary.encode_words(functor.type.space, values)
+
+
+def value(term: Term, bindings: Bindings, rows: int, dictionary: Dictionary) -> np.ndarray | None:
+    """The values of a term of numbers for each row, not interned; None if it is of something else."""
+    if term.type.kind not in _DTYPES:
+        return None
+    if rows == 0:
+        return np.zeros(0, _DTYPES[term.type.kind])
+    return _all_rows(_value(term, bindings, rows, dictionary), rows)
 
 
 def _value(term: Term, bindings: Bindings, rows: int, dictionary: Dictionary) -> Column:
@@ -194,7 +269,7 @@ def _reinterpret(functor: Functor, values: Column, dictionary: Dictionary) -> Co
     unknown = words >= np.uint64(dictionary.bound(target.space))
     if unknown.any():
         place, wrong = arithmetic.place(functor), words[unknown][0]
-        raise EvaluationError(f"{place}: {wrong} is not the id of any value of type {target.name}")
+        raise FunctorError(f"{place}: {wrong} is not the id of any value of type {target.name}")
     return _decode(words.astype(np.uint32), target, dictionary)
 
 
@@ -210,11 +285,17 @@ def _intern(values: Column, type: Type, dictionary: Dictionary) -> np.ndarray:
     return dictionary.encode_text(values) if type.kind is Kind.SYMBOL else values
 
 
-def _equal(left: Term, right: Term, bindings: Bindings, rows: int, dictionary: Dictionary) -> np.ndarray:
-    """Are both sides the same term? Compares ids where both sides have them without computing."""
+def _equal(
+    left: Term, right: Term, bindings: Bindings, rows: int, dictionary: Dictionary, by_value: bool = False
+) -> np.ndarray:
+    """Are both sides the same term? Compares ids where both sides have them without computing.
+
+    Floats are equal by value, unless both sides are variables and it is not asked for `by_value`.
+    """
     kind = left.type.kind
     computed = isinstance(left, Functor) or isinstance(right, Functor)
-    if kind is Kind.FLOAT or (computed and kind in _DTYPES):
+    same_term = not by_value and isinstance(left, Variable) and isinstance(right, Variable)
+    if (kind is Kind.FLOAT and not same_term) or (computed and kind in _DTYPES):
         values = [_value(side, bindings, rows, dictionary) for side in (left, right)]
         return values[0] == values[1]
     if computed and kind is Kind.SYMBOL:
@@ -240,14 +321,14 @@ def _matches(comparison: Comparison, bindings: Bindings, rows: int, dictionary: 
     negated = comparison.op == "!match"
     subjects = _value(comparison.right, bindings, rows, dictionary).broadcast(rows)
     if isinstance(comparison.left, Constant):
-        hits = strings.matches(str(comparison.left.value), subjects)
+        hits = strings.matches(str(comparison.left.value), subjects, comparison.span)
         return np.zeros(rows, np.bool_) if hits is None else hits ^ negated
     ids = evaluate(comparison.left, bindings, rows, dictionary)
     distinct, which = np.unique(ids, return_inverse=True)
     result = np.zeros(rows, np.bool_)
     for position, pattern in enumerate(dictionary.strings(distinct).to_pylist()):
         chosen = np.flatnonzero(which == position)
-        hits = strings.matches(pattern, subjects.take(chosen))
+        hits = strings.matches(pattern, subjects.take(chosen), comparison.span)
         if hits is not None:
             result[chosen] = hits ^ negated
     return result

@@ -91,11 +91,9 @@ def export_terms(dictionary: Dictionary, since: Mapping[str, int]) -> dict[str, 
         begin = since.get(space, 0)
         if begin >= len(table):
             continue
-        if isinstance(table, StringTable):
-            arrays: tuple[np.ndarray, ...] = table.span(begin)
-        else:
-            arrays = (table.words[begin:] if isinstance(table, WordTable) else table.rows[begin:],)
-        exported[space] = TermColumns(_KINDS[type(table)], begin, len(table) - begin, arrays)
+        arrays = table.since(begin)  # others may intern more meanwhile
+        count = len(arrays[0]) - 1 if isinstance(table, StringTable) else len(arrays[0])
+        exported[space] = TermColumns(_KINDS[type(table)], begin, count, arrays)
     return exported
 
 

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gpuengine.errors import EvaluationError
+from gpuengine.errors import FunctorError
 from gpuengine.language.program import Functor
 from gpuengine.terms.arithmetic import place
 
 _MOST = 2**32
 """No row of a range may yield more values: they could not all have ids."""
+ROOM = 1 << 18
+"""Values of a piece."""
 
 
-def expand(operands: Sequence[np.ndarray], functor: Functor) -> tuple[np.ndarray, np.ndarray]:
-    """(row index, value) of every value of each row's range; columns of one dtype: begin, end[, step]."""
+def expand(
+    operands: Sequence[np.ndarray], functor: Functor, room: int = ROOM
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(row index, value) of every value of each row's range, in pieces of at most `room`.
+
+    Columns of one dtype: begin, end[, step].
+    """
     begin, end = operands[0], operands[1]
     if len(operands) == 3:
         step = operands[2]
-    elif begin.dtype.kind == "u":
-        step = np.ones(len(begin), np.uint64)
     else:
-        step = np.where(begin <= end, begin.dtype.type(1), begin.dtype.type(-1))
-    return (
-        _expand_floats(begin, end, step, functor)
-        if begin.dtype.kind == "f"
-        else _expand_integers(begin, end, step, functor)
-    )
+        one = np.int64 if begin.dtype.kind == "u" else begin.dtype.type  # unsigned count down as well
+        step = np.where(begin <= end, one(1), one(-1))
+    if begin.dtype.kind == "f":
+        yield from _expand_floats(begin, end, step, functor, room)
+    else:
+        yield from _expand_integers(begin, end, step, functor, room)
 
 
 def _expand_integers(
-    begin: np.ndarray, end: np.ndarray, step: np.ndarray, functor: Functor
-) -> tuple[np.ndarray, np.ndarray]:
+    begin: np.ndarray, end: np.ndarray, step: np.ndarray, functor: Functor, room: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     up, down = step > 0, step < 0
     first, last, stride = (column.view(np.uint64) for column in (begin, end, step))
     # Distances between 64-bit integers fit uint64 once the sign is known.
@@ -43,14 +48,15 @@ def _expand_integers(
     counts = np.where(step == 0, (begin != end).astype(np.uint64), counts.astype(np.uint64))
     if len(counts) and counts.max() > _MOST:
         raise _endless(functor)
-    index, position = _positions(counts.astype(np.int64))
-    values = first[index] + position.view(np.uint64) * step.view(np.uint64)[index]
-    return index, values.view(begin.dtype)
+    for row, index, position in _positions(counts.astype(np.int64), room):
+        index += row
+        values = first[index] + position.view(np.uint64) * step.view(np.uint64)[index]
+        yield index, values.view(begin.dtype)
 
 
 def _expand_floats(
-    begin: np.ndarray, end: np.ndarray, step: np.ndarray, functor: Functor
-) -> tuple[np.ndarray, np.ndarray]:
+    begin: np.ndarray, end: np.ndarray, step: np.ndarray, functor: Functor, room: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     from gpuengine.kernels.cpu.arithmetic import count_float_ranges, fill_float_ranges
 
     rows = len(begin)
@@ -58,17 +64,29 @@ def _expand_floats(
     counts = np.empty(rows, np.int64)
     if count_float_ranges(begin, end, step, rows, _MOST, counts) != rows:
         raise _endless(functor)
-    values = np.empty(int(counts.sum()))
-    fill_float_ranges(begin, step, counts, rows, values)
-    return np.repeat(np.arange(rows, dtype=np.int64), counts), values
+    following = 0.0
+    for row, index, position in _positions(counts, room):
+        taken = np.bincount(index)
+        starts, steps = begin[row : row + len(taken)].copy(), step[row : row + len(taken)]
+        if position[0]:
+            starts[0] = following  # by repeated addition, on from the last piece
+        values = np.empty(len(index))
+        fill_float_ranges(starts, steps, taken, len(taken), values)
+        following = values[-1] + steps[-1]
+        yield index + row, values
 
 
-def _positions(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(row, place within the row's values) for each of counts[row] values."""
-    index = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-    before = np.cumsum(counts) - counts
-    return index, np.arange(len(index), dtype=np.int64) - before[index]
+def _positions(counts: np.ndarray, room: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """The values of rows, counts[row] of each, in pieces: (first row, rows from there, places in the row)."""
+    ends = np.cumsum(counts)
+    for start in range(0, int(ends[-1]) if len(ends) else 0, room):
+        stop = min(start + room, int(ends[-1]))
+        row, last = np.searchsorted(ends, [start, stop - 1], side="right")
+        before = (ends - counts)[row : last + 1]
+        taken = np.minimum(ends[row : last + 1], stop) - np.maximum(before, start)
+        index = np.repeat(np.arange(len(taken)), taken)
+        yield int(row), index, np.arange(start, stop) - before[index]
 
 
-def _endless(functor: Functor) -> EvaluationError:
-    return EvaluationError(f"{place(functor)} does not end within {_MOST:,} values")
+def _endless(functor: Functor) -> FunctorError:
+    return FunctorError(f"{place(functor)} does not end within {_MOST:,} values")

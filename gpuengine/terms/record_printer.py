@@ -1,8 +1,8 @@
 """Records and ADT values as text, as Soufflé prints them.
 
-``[1, [2, nil]]``, ``$Leaf``, ``$Node($Leaf, x, $Leaf)``: symbols stand bare, floats have 17 significant
-digits.  Each distinct value is printed once, from the innermost outwards, whole columns at a time, so that
-values may nest as deeply as memory allows.
+``[1, [2, nil]]``, ``$Leaf``, ``$Node($Leaf, x, $Leaf)``: symbols stand bare, or in quotes where they would be
+read as something else, floats have 17 significant digits.  Each distinct value is printed once, from the
+innermost outwards, whole columns at a time, so that values may nest as deeply as memory allows.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpuengine.language.program import Branch, Kind, Type
+from gpuengine.limits import charge
 from gpuengine.terms import strings
-from gpuengine.terms.text import Text, concatenate, single
+from gpuengine.terms.text import Text, concatenate, from_offsets, single
 
 if TYPE_CHECKING:
     from gpuengine.terms.dictionary import Dictionary
@@ -63,6 +64,7 @@ class _Printed:
         begin = self._used
         self._used += len(content)
         if self._used > len(self._data):
+            charge(2 * self._used, f"the text of values of type {space}")
             larger = np.empty(2 * self._used, np.uint8)
             larger[:begin] = self._data[:begin]
             self._data = larger
@@ -159,8 +161,22 @@ def _brackets(branch: Branch) -> tuple[str, str]:
 
 def _leaves(dictionary: Dictionary, type: Type, ids: np.ndarray) -> Text:
     if type.kind is Kind.SYMBOL:
-        return dictionary.text(ids)
+        return _quoted(dictionary.text(ids))
     values = dictionary.values(type.space, ids)
     if type.kind is Kind.FLOAT:
         return strings.format_floats(values, FLOAT_FORMAT)
     return strings.format_integers(values)
+
+
+def _quoted(symbols: Text) -> Text:
+    """Symbols as they stand inside a record: in quotes if they could be misread, else as they are."""
+    from gpuengine.kernels.cpu.records import quote_rows, quoted_lengths
+
+    rows = len(symbols)
+    offsets = np.zeros(rows + 1, np.int64)
+    if not quoted_lengths(symbols.starts, symbols.ends, symbols.data, rows, offsets[1:]):
+        return symbols
+    np.cumsum(offsets, out=offsets)
+    data = np.empty(max(int(offsets[-1]), 1), np.uint8)
+    quote_rows(symbols.starts, symbols.ends, symbols.data, rows, offsets, data)
+    return from_offsets(offsets, data)

@@ -1,9 +1,10 @@
 """Records and ADT values from text, as Soufflé reads them.
 
 ``[1, [2, nil]]``, ``$Leaf``, ``$Node($Leaf, x, $Leaf)``: white space between tokens is free, a symbol reaches
-to the next comma or closing bracket, or stands in double quotes with backslash escapes.  Values nest as
-deeply as memory allows: a kernel makes one pass over the text, then the nodes it found are interned from
-the innermost outwards, whole columns at a time.
+to the next comma or closing bracket, or stands in double quotes. There a backslash makes ``n``, ``t`` and
+``r`` line break, tab and carriage return, and leaves any other character as it is.  Values nest as deeply as
+memory allows: a kernel makes one pass over the text, then the nodes it found are interned from the innermost
+outwards, whole columns at a time.
 """
 
 from __future__ import annotations

@@ -8,14 +8,15 @@ from __future__ import annotations
 import re
 import warnings
 from functools import reduce
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 
-from gpuengine.errors import EvaluationError
+from gpuengine.errors import FunctorError, Span
+from gpuengine.language.patterns import UnsupportedPattern, translate
 from gpuengine.language.program import Functor
 from gpuengine.terms.arithmetic import place
-from gpuengine.terms.text import Text, concatenate, from_offsets
+from gpuengine.terms.text import Text, concatenate, from_offsets, from_strings
 
 
 def cat(parts: list[Text]) -> Text:
@@ -25,14 +26,38 @@ def cat(parts: list[Text]) -> Text:
 
 
 def substr(text: Text, start: np.ndarray, length: np.ndarray) -> Text:
-    """`length` bytes from byte `start`: empty where `start` is outside, to the end where length < 0."""
+    """`length` bytes from byte `start`: empty where `start` is outside, to the end where length < 0.
+
+    What is left of a character that this cuts becomes U+FFFD, so that every symbol is UTF-8.
+    """
     rows = max(len(text), len(start), len(length)) if len(text) and len(start) and len(length) else 0
     text = text.broadcast(rows)
     rest = text.lengths - start
     inside = (start >= 0) & (rest >= 0)
     taken = np.where(length < 0, rest, np.minimum(length, rest))
     starts = np.where(inside, text.starts + start, text.starts)
-    return Text(starts, np.where(inside, starts + taken, starts), text.data)
+    ends = np.where(inside, starts + taken, starts)
+    found = Text(starts, ends, text.data)
+    if len(text.data) < 64 * rows and text.data.max() < 0x80:  # ASCII, which takes no time to see
+        return found
+    cut = (starts < ends) & (_is_inside_character(text, starts) | _is_inside_character(text, ends))
+    return _mended(found, np.flatnonzero(cut)) if cut.any() else found
+
+
+def _is_inside_character(text: Text, places: np.ndarray) -> np.ndarray:
+    """Is there at each place, before the end of its row, a byte that does not begin a character?"""
+    last = max(len(text.data) - 1, 0)
+    return (places < text.ends) & ((text.data[np.minimum(places, last)] & 0xC0) == 0x80)
+
+
+def _mended(text: Text, rows: np.ndarray) -> Text:
+    """The text with U+FFFD for what is no character in these rows."""
+    offsets, data = text.take(rows).compact()
+    pieces = [bytes(data[begin:end]) for begin, end in pairwise(offsets.tolist())]
+    mended = from_strings([piece.decode("utf-8", "replace") for piece in pieces])
+    starts, ends = text.starts.copy(), text.ends.copy()
+    starts[rows], ends[rows] = mended.starts + len(text.data), mended.ends + len(text.data)
+    return Text(starts, ends, np.concatenate([text.data, mended.data]))
 
 
 def least(parts: list[Text]) -> Text:
@@ -67,8 +92,11 @@ def contains(needle: Text, text: Text) -> np.ndarray:
     return found.view(np.bool_)
 
 
-def matches(pattern: str, text: Text) -> np.ndarray | None:
-    """Does the whole of each row match the pattern? None, with a warning, if there is no such pattern."""
+def matches(pattern: str, text: Text, place: Span) -> np.ndarray | None:
+    """Does the whole of each row match the pattern? None, with a warning, if there is no such pattern.
+
+    `FunctorError` if it uses what `gpuengine.language.patterns` refuses.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -77,26 +105,41 @@ def matches(pattern: str, text: Text) -> np.ndarray | None:
         pa.large_binary(), len(text), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )
     try:
-        hits = pc.match_substring_regex(rows, rf"\A(?:{pattern})\z")
-    except pa.ArrowInvalid:
-        return _matches_by_backtracking(pattern, rows)
+        translated = translate(pattern)
+        pc.match_substring_regex(pa.array([""]), translated)  # by itself: its parentheses must pair up
+    except UnsupportedPattern as error:
+        raise FunctorError(f"{place}: `match` does not have {error} (in the pattern {pattern!r})") from None
+    except pa.ArrowInvalid as error:
+        reason = str(error).partition(": ")[2]
+        if "too large" in reason or "repetition size" in reason:
+            raise FunctorError(f"{place}: `match`: {pattern!r} is too large a pattern: {reason}") from None
+        warnings.warn(f"match: {pattern!r} is not a regular expression: {reason}", stacklevel=2)
+        return None
+    hits = pc.match_substring_regex(rows, rf"\A(?:{translated})\z")
     return np.array(hits.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def parse_integers(text: Text, *, signed: bool, functor: Functor) -> np.ndarray:
-    """The integer each row begins with; `EvaluationError` where there is none or it is out of range."""
-    values, good, _ = read_integers(text, signed=signed)
+    """The integer each row begins with; `FunctorError` where there is none or it is out of range."""
+    values, good, _ = read_integers(text, signed=signed, prefixes=True)
     _reject(~good, text, "a number" if signed else "an unsigned", functor)
     return values
 
 
-def read_integers(text: Text, *, signed: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The int64 or uint64 each row begins with: (values, is there one?, where it ends)."""
+def read_integers(
+    text: Text, *, signed: bool, prefixes: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The int64 or uint64 each row begins with: (values, is there one?, where its decimal digits end).
+
+    With `prefixes`, ``0x`` and ``0b`` at the beginning say that it is hexadecimal or binary.
+    """
     from gpuengine.kernels.cpu import text as kernels
 
     rows = len(text)
     magnitudes, status, stops = np.empty(rows, np.uint64), np.empty(rows, np.uint8), np.empty(rows, np.int64)
     kernels.parse_integers(text.starts, text.ends, text.data, rows, magnitudes, status, stops)
+    if prefixes:
+        kernels.parse_prefixed_integers(text.starts, text.ends, text.data, rows, magnitudes, status)
     if not signed:
         return magnitudes, status == 0, stops
     largest = np.where(status == 1, np.uint64(2**63), np.uint64(2**63 - 1))
@@ -105,7 +148,7 @@ def read_integers(text: Text, *, signed: bool) -> tuple[np.ndarray, np.ndarray, 
 
 
 def parse_floats(text: Text, functor: Functor) -> np.ndarray:
-    """The float each row begins with; `EvaluationError` where there is none."""
+    """The float each row begins with; `FunctorError` where there is none."""
     values, good, _ = read_floats(text)
     _reject(~good, text, "a float", functor)
     return values
@@ -168,18 +211,6 @@ def _select(mask: np.ndarray, left: Text, right: Text) -> Text:
     return Text(np.where(mask, left.starts, right.starts), np.where(mask, left.ends, right.ends), left.data)
 
 
-def _matches_by_backtracking(pattern: str, rows: Any) -> np.ndarray | None:
-    """For patterns with look-around or back-references; runs over the distinct rows."""
-    try:
-        compiled = re.compile(pattern.encode("utf-8", "surrogateescape"))
-    except re.error as error:
-        warnings.warn(f"match: {pattern!r} is not a regular expression: {error}", stacklevel=2)
-        return None
-    encoded = rows.dictionary_encode()
-    hits = np.array([compiled.fullmatch(row.as_py()) is not None for row in encoded.dictionary], np.bool_)
-    return hits[encoded.indices.to_numpy()] if len(rows) else np.zeros(0, np.bool_)
-
-
 def _decimal_floats(text: Text) -> np.ndarray:
     import pyarrow as pa
 
@@ -202,4 +233,4 @@ def _reject(bad: np.ndarray, text: Text, wanted: str, functor: Functor) -> None:
     if bad.any():
         row = int(np.argmax(bad))
         shown = text.data[text.starts[row] : text.ends[row]].tobytes().decode(errors="replace")
-        raise EvaluationError(f"{place(functor)}: the symbol {shown!r} is not {wanted}")
+        raise FunctorError(f"{place(functor)}: the symbol {shown!r} is not {wanted}")

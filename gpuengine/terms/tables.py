@@ -1,29 +1,36 @@
 """Append-only hash tables that give distinct values dense indexes in order of first sight.
 
 `WordTable` holds 64-bit words, `StringTable` byte strings, `RowTable` rows of ids.  All of them grow by
-doubling, never forget and never change an index.  One thread at a time may add to a table; arrays
-handed out stay valid when it grows.
+doubling, never forget and never change an index.  Any number of threads may add to a table and read it:
+one at a time adds or looks up, a piece of a large batch at a time; to decode what is known takes no lock.
+Arrays handed out stay valid when it grows.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import numpy as np
 
 from gpuengine.errors import EvaluationError
+from gpuengine.kernels.addresses import address_of
+from gpuengine.kernels.cpu.layout import WORDS_HEADER
+from gpuengine.limits import charge
 from gpuengine.terms.text import Text
 
 MAX_ID = 2**32 - 2
 """The largest id a term can have; the id above it stays free as a mark for "none"."""
 
 _FIRST_BITS = 10
+_PIECE = 1 << 16
+"""How many values are looked up or added before others get their turn."""
 
 
 class _Slots:
     """What the tables share: the slots, the count, and growth. At most half of the slots are used."""
 
-    __slots__ = ("_bits", "_first_id", "_slots", "_space", "_state")
+    __slots__ = ("_bits", "_first_id", "_lock", "_slots", "_space", "_state")
 
     def __init__(self, space: str, first_id: int) -> None:
         self._space = space
@@ -31,6 +38,7 @@ class _Slots:
         self._bits = _FIRST_BITS
         self._slots = np.zeros(1 << self._bits, np.uint64)
         self._state = np.zeros(2, np.int64)
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return int(self._state[0])
@@ -48,23 +56,36 @@ class _Slots:
     @property
     def _limit(self) -> int:
         """How many values the table may hold before it must grow."""
-        return int(min(1 << (self._bits - 1), MAX_ID + 1 - self._first_id))
+        return self._limit_with(self._bits)
 
-    def _fill(self, rows: int, step: Callable[[int], int]) -> None:
-        """Call ``step(begin)``, which returns where it stopped, until all rows are in, growing between."""
+    def _limit_with(self, bits: int) -> int:
+        return int(min(1 << (bits - 1), MAX_ID + 1 - self._first_id))
+
+    def _fill(self, rows: int, step: Callable[[int, int], int]) -> None:
+        """Call ``step(begin, end)``, which tells where it stopped, until all rows are in, growing between."""
         before, begin = len(self), 0
-        while True:
-            stopped = step(begin)
-            if stopped == rows:
-                return
-            if self.bound > MAX_ID:
-                raise EvaluationError(
-                    f"more than {MAX_ID:,} distinct terms of type {self._space}: term ids have 32 bits. "
-                    "Split the data into several engines, or drop columns that no rule needs."
-                )
-            fresh = (len(self) - before) / max(stopped, 1)
-            self._grow(len(self) + int(fresh * (rows - stopped)) if len(self) == self._limit else 0)
-            begin = stopped
+        while begin < rows:
+            with self._lock:
+                end = min(begin + _PIECE, rows)
+                begin = step(begin, end)
+                if begin < end:
+                    self._grow_for(rows, begin, len(self) - before)
+
+    def _grow_for(self, rows: int, done: int, fresh: int) -> None:
+        """Make room for what is left of a batch, of which so many rows were done and so many values new."""
+        if self.bound > MAX_ID:
+            raise EvaluationError(
+                f"more than {MAX_ID:,} distinct terms of type {self._space}: term ids have 32 bits. "
+                "Split the data into several engines, or drop columns that no rule needs."
+            )
+        expected = len(self) + int(fresh / max(done, 1) * (rows - done))
+        self._grow(expected if len(self) == self._limit else 0)
+
+    def _look_up(self, rows: int, find: Callable[[int, int], object]) -> None:
+        """Call ``find(begin, end)`` for all rows, a piece at a time."""
+        for begin in range(0, rows, _PIECE):
+            with self._lock:
+                find(begin, min(begin + _PIECE, rows))
 
     def _grow(self, expected: int) -> None:
         """Make room: twice the slots if they are used up, more if `expected` values are foreseen."""
@@ -72,9 +93,21 @@ class _Slots:
 
         if len(self) == self._limit:
             bits = max(self._bits + 1, min(int(expected).bit_length() + 1, self._bits + 4))
+            limit = self._limit_with(bits)
+            charge((8 << bits) + self._value_bytes * limit, f"{len(self):,} terms of type {self._space}")
             slots = np.zeros(1 << bits, np.uint64)
+            self._enlarge(limit)  # kernels take the slots' word for how many values there is room for
             grow_slots(self._slots, self._bits, slots, bits)
             self._slots, self._bits = slots, bits
+
+    @property
+    def _value_bytes(self) -> int:
+        """What a value takes besides its slots."""
+        return 8
+
+    def _enlarge(self, limit: int) -> None:
+        """Make room for so many values."""
+        raise NotImplementedError
 
 
 def _enlarged(array: np.ndarray, used: int, size: int) -> np.ndarray:
@@ -85,14 +118,38 @@ def _enlarged(array: np.ndarray, used: int, size: int) -> np.ndarray:
 
 
 class WordTable(_Slots):
-    """64-bit words. Words below `identity` are their own ids and take no room; the others follow them."""
+    """64-bit words. Words below `identity` are their own ids and take no room; the others follow them.
 
-    __slots__ = ("_words", "identity")
+    Compiled code finds the table by `header` (see `kernels.cpu.layout`), which stays where it is.
+    """
+
+    __slots__ = ("_words", "header", "identity")
 
     def __init__(self, space: str, identity: int) -> None:
         super().__init__(space, identity)
         self.identity = identity
         self._words = np.empty(self._limit, np.uint64)
+        self.header = np.zeros(WORDS_HEADER, np.int64)
+        self._point_header()
+
+    @property
+    def lock(self) -> threading.Lock:
+        """Held by who adds words through `header`."""
+        return self._lock
+
+    def _point_header(self) -> None:
+        self.header[:] = (
+            address_of(self._slots), self._bits, address_of(self._words), address_of(self._state),
+            self._limit, self.identity,
+        )  # fmt: skip
+
+    def make_room(self) -> None:
+        """Room for more words than there are; the lock is held."""
+        self._grow_for(0, 0, 0)
+
+    def _grow(self, expected: int) -> None:
+        super()._grow(expected)
+        self._point_header()
 
     @property
     def words(self) -> np.ndarray:
@@ -104,6 +161,11 @@ class WordTable(_Slots):
         """Bytes held."""
         return self._slots.nbytes + len(self) * 8
 
+    def since(self, begin: int) -> tuple[np.ndarray, ...]:
+        """The words from number `begin` on."""
+        with self._lock:
+            return (self.words[begin:],)
+
     def intern(self, words: np.ndarray) -> np.ndarray:
         """Ids of a contiguous uint64 array."""
         from gpuengine.kernels.cpu.intern import intern_words
@@ -112,8 +174,8 @@ class WordTable(_Slots):
         ids = np.empty(rows, np.uint32)
         self._fill(
             rows,
-            lambda begin: intern_words(
-                words, begin, rows, self._slots, self._bits, self._words, self._state, self._limit,
+            lambda begin, end: intern_words(
+                words, begin, end, self._slots, self._bits, self._words, self._state, self._limit,
                 self.identity, ids,
             ),
         )  # fmt: skip
@@ -125,12 +187,17 @@ class WordTable(_Slots):
 
         rows = len(words)
         ids, found = np.empty(rows, np.uint32), np.empty(rows, np.uint8)
-        find_words(words, rows, self._slots, self._bits, self._words, self.identity, ids, found)
+        self._look_up(
+            rows,
+            lambda begin, end: find_words(
+                words[begin:end], end - begin, self._slots, self._bits, self._words, self.identity,
+                ids[begin:end], found[begin:end],
+            ),
+        )  # fmt: skip
         return ids, found.view(np.bool_)
 
-    def _grow(self, expected: int) -> None:
-        super()._grow(expected)
-        self._words = _enlarged(self._words, len(self), self._limit)
+    def _enlarge(self, limit: int) -> None:
+        self._words = _enlarged(self._words, len(self), limit)
 
 
 class StringTable(_Slots):
@@ -148,10 +215,11 @@ class StringTable(_Slots):
         """Bytes held."""
         return self._slots.nbytes + (len(self) + 1) * 8 + int(self._offsets[len(self)])
 
-    def span(self, begin: int) -> tuple[np.ndarray, np.ndarray]:
+    def since(self, begin: int) -> tuple[np.ndarray, ...]:
         """The strings with ids begin, begin + 1, ...: (offsets[n + 1] from 0, bytes); moves no bytes."""
-        offsets = self._offsets[begin : len(self) + 1]
-        return offsets - offsets[0], self._arena[int(offsets[0]) : int(offsets[-1])]
+        with self._lock:
+            offsets = self._offsets[begin : len(self) + 1]
+            return offsets - offsets[0], self._arena[int(offsets[0]) : int(offsets[-1])]
 
     def text(self, ids: np.ndarray) -> Text:
         """The strings of these ids; moves no bytes."""
@@ -164,12 +232,12 @@ class StringTable(_Slots):
         rows = len(text)
         ids = np.empty(rows, np.uint32)
 
-        def step(begin: int) -> int:
+        def step(begin: int, end: int) -> int:
             stopped = intern_strings(
-                text.starts, text.ends, text.data, begin, rows, self._slots, self._bits,
+                text.starts, text.ends, text.data, begin, end, self._slots, self._bits,
                 self._offsets, self._arena, len(self._arena), self._state, self._limit, ids,
             )  # fmt: skip
-            if stopped < rows:
+            if stopped < end:
                 self._reserve(int(text.ends[stopped] - text.starts[stopped]))
             return stopped
 
@@ -182,9 +250,12 @@ class StringTable(_Slots):
 
         rows = len(text)
         ids, found = np.empty(rows, np.uint32), np.empty(rows, np.uint8)
-        find_strings(
-            text.starts, text.ends, text.data, rows, self._slots, self._bits,
-            self._offsets, self._arena, ids, found,
+        self._look_up(
+            rows,
+            lambda begin, end: find_strings(
+                text.starts[begin:end], text.ends[begin:end], text.data, end - begin, self._slots, self._bits,
+                self._offsets, self._arena, ids[begin:end], found[begin:end],
+            ),
         )  # fmt: skip
         return ids, found.view(np.bool_)
 
@@ -192,12 +263,12 @@ class StringTable(_Slots):
         """Room in the arena for one more string of `length` bytes, and for many when it must grow."""
         used = int(self._offsets[len(self)])
         if used + length > len(self._arena):
-            self._arena = _enlarged(self._arena, used, max(2 * len(self._arena), used + 2 * length))
+            size = max(2 * len(self._arena), used + 2 * length)
+            charge(size, f"{len(self):,} terms of type {self._space}")
+            self._arena = _enlarged(self._arena, used, size)
 
-    def _grow(self, expected: int) -> None:
-        super()._grow(expected)
-        if len(self._offsets) != self._limit + 1:
-            self._offsets = _enlarged(self._offsets, len(self) + 1, self._limit + 1)
+    def _enlarge(self, limit: int) -> None:
+        self._offsets = _enlarged(self._offsets, len(self) + 1, limit + 1)
 
 
 class RowTable(_Slots):
@@ -220,6 +291,11 @@ class RowTable(_Slots):
         """Bytes held."""
         return self._slots.nbytes + self.rows.nbytes
 
+    def since(self, begin: int) -> tuple[np.ndarray, ...]:
+        """The rows from number `begin` on."""
+        with self._lock:
+            return (self.rows[begin:],)
+
     def intern(self, rows: np.ndarray) -> np.ndarray:
         """Ids of a C-contiguous uint32 matrix."""
         from gpuengine.kernels.cpu.intern import intern_rows
@@ -228,8 +304,8 @@ class RowTable(_Slots):
         ids = np.empty(count, np.uint32)
         self._fill(
             count,
-            lambda begin: intern_rows(
-                rows, self.width, begin, count, self._slots, self._bits, self._rows, self._state,
+            lambda begin, end: intern_rows(
+                rows, self.width, begin, end, self._slots, self._bits, self._rows, self._state,
                 self._limit, ids,
             ),
         )  # fmt: skip
@@ -242,13 +318,21 @@ class RowTable(_Slots):
 
         count = len(rows)
         ids, found = np.empty(count, np.uint32), np.empty(count, np.uint8)
-        find_rows(rows, self.width, count, self._slots, self._bits, self._rows, ids, found)
+        self._look_up(
+            count,
+            lambda begin, end: find_rows(
+                rows[begin:end], self.width, end - begin, self._slots, self._bits, self._rows,
+                ids[begin:end], found[begin:end],
+            ),
+        )  # fmt: skip
         ids += np.uint32(self._first_id)
         return ids, found.view(np.bool_)
 
-    def _grow(self, expected: int) -> None:
-        super()._grow(expected)
-        if len(self._rows) != self._limit:
-            larger = np.empty((self._limit, self.width), np.uint32)
-            larger[: len(self)] = self._rows[: len(self)]
-            self._rows = larger
+    @property
+    def _value_bytes(self) -> int:
+        return 4 * self.width
+
+    def _enlarge(self, limit: int) -> None:
+        larger = np.empty((limit, self.width), np.uint32)
+        larger[: len(self)] = self._rows[: len(self)]
+        self._rows = larger

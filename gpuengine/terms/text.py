@@ -1,8 +1,8 @@
 """`Text`: a column of byte strings as views into one buffer.
 
 Symbols, computed strings and Arrow string arrays all become a `Text` without copying, and taking
-rows or substrings of one moves no bytes.  Bytes are UTF-8 as a rule but never checked: a ``substr``
-may cut a character, as it may in Soufflé.
+rows or substrings of one moves no bytes.  Bytes are UTF-8: what comes in was checked, and `strings.substr`
+mends what it cuts.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+
+from gpuengine.limits import charge
 
 _NO_BYTES = np.zeros(1, np.uint8)
 
@@ -67,6 +69,7 @@ def concatenate(parts: Sequence[Text], rows: int) -> tuple[np.ndarray, np.ndarra
         offsets[1:] += part.ends
         offsets[1:] -= part.starts
     np.cumsum(offsets, out=offsets)
+    charge(int(offsets[-1]), "text")
     data = np.empty(max(int(offsets[-1]), 1), np.uint8)
     cursor = offsets[:-1].copy()
     for part in parts:
@@ -107,7 +110,8 @@ def from_arrow(array: Any) -> Text:
     if len(array) == 0:
         return Text(np.zeros(0, np.int64), np.zeros(0, np.int64), _NO_BYTES)
     _, offset_buffer, data_buffer = array.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int64 if wide else np.int32)
-    offsets = offsets[array.offset : array.offset + len(array) + 1].astype(np.int64, copy=False)
+    used = array.offset + len(array) + 1
+    offsets = np.frombuffer(offset_buffer, np.int64 if wide else np.int32, used)
+    offsets = offsets[array.offset :].astype(np.int64, copy=False)
     empty = data_buffer is None or data_buffer.size == 0
     return from_offsets(offsets, _NO_BYTES if empty else np.frombuffer(data_buffer, np.uint8))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuengine.kernels.addresses import CHECKED
+from gpuengine.kernels.cpu import checked
 from gpuengine.kernels.cpu.jit import intrinsic_of
 
 
@@ -14,7 +16,7 @@ def _build_atomic(operation: str) -> Any:
     @intrinsic
     def atomic(context: Any, pointer: Any, index: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            place = builder.gep(args[0], [args[1]])
+            place = checked.place(context, builder, pointer, args[0], args[1])
             return builder.atomic_rmw(operation, place, args[2], "monotonic")
 
         return pointer.dtype(pointer, types.int64, pointer.dtype), generate
@@ -29,7 +31,7 @@ def _build_compare_and_swap() -> Any:
     @intrinsic
     def compare_and_swap(context: Any, pointer: Any, index: Any, expected: Any, desired: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            place = builder.gep(args[0], [args[1]])
+            place = checked.place(context, builder, pointer, args[0], args[1])
             pair = builder.cmpxchg(place, args[2], args[3], "acq_rel", "acquire")
             return builder.extract_value(pair, 0)
 
@@ -45,6 +47,8 @@ def _build_pointer(code: str) -> Any:
     from numba import types
     from numba.extending import intrinsic
 
+    if CHECKED:
+        return checked.numba_parts().pointer_to(code)
     element = getattr(numba.types, code)
     bits = element.bitwidth
 
@@ -67,6 +71,8 @@ def _build_prefetch() -> Any:
     @intrinsic
     def prefetch(context: Any, pointer: Any, index: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            if CHECKED:
+                return context.get_dummy_value()
             byte = ir.IntType(8).as_pointer()
             word = ir.IntType(32)
             function = builder.module.declare_intrinsic(

@@ -13,13 +13,18 @@ Operations
     CONTAINS  kind, back, set header, negated, probe operation, alternative, columns, registers
     EXISTS    kind, back, negated, offset of its probe
     COMPARE   kind, back, comparison, representation, left register, right register, value table's cell
+    COMPUTE   kind, back, target register or NO_TARGET, words header, steps, then for each step in postfix
+              order: operator, argument (a constant, or the register of a LOAD), words header of a LOAD
+    WITHIN    kind, back, columns, then for each: register, least id, one past the greatest
 `back` is the nearest earlier operation that iterates, or -1 for the driver. A CONTAINS is passed
 over when its probe operation chose the given alternative, which has just enumerated that atom. After the
 sink took a binding, operations that bind nothing of it are left: they would only lead to the same row again.
 State (int64)
     row, end row, resume operation, stop flag's address, candidates, registers' offset, iteration offset
     (position, end, alternative for each operation), scratch's offset, tail's offset; then those areas.
-A run suspends when the output is full and goes on exactly there when called again.
+A run suspends when the output is full and goes on exactly there when called again. It also suspends when a
+COMPUTE finds no room for a new word, or a WITHIN an id outside: the resume operation is ``-3 - operation``
+then, and that operation is done again.
 """
 
 from __future__ import annotations
@@ -51,6 +56,8 @@ SCAN = 1
 CONTAINS = 2
 EXISTS = 3
 COMPARE = 4
+COMPUTE = 5
+WITHIN = 6
 
 COLLECT = 0
 INSERT = 1
@@ -75,4 +82,41 @@ AHEAD = 8  # how many candidates ahead the innermost loops fetch
 DONE = 0
 FULL = 1
 STOPPED = 2
+WORDS_FULL = 3
+OUTSIDE = 4
+FAILED = 5  # what an operation says of a binding that does not pass
 NO_RESUME = -2
+
+NO_TARGET = -1
+STEP_WORDS = 3
+LOAD = 0
+CONSTANT = 1
+NEGATE = 2
+COMPLEMENT = 3
+NOT = 4
+ADD = 5  # from here on, operators take two operands
+SUBTRACT = 6
+MULTIPLY = 7
+DIVIDE = 8
+DIVIDE_UNSIGNED = 9
+REMAINDER = 10
+REMAINDER_UNSIGNED = 11
+BIT_AND = 12
+BIT_OR = 13
+BIT_XOR = 14
+SHIFT_LEFT = 15
+SHIFT_RIGHT = 16
+SHIFT_RIGHT_UNSIGNED = 17
+AND = 18
+OR = 19
+XOR = 20
+MINIMUM = 21
+MINIMUM_UNSIGNED = 22
+MAXIMUM = 23
+MAXIMUM_UNSIGNED = 24
+IS_EQUAL = 25
+IS_NOT_EQUAL = 26
+IS_LESS = 27
+IS_LESS_UNSIGNED = 28
+IS_LESS_EQUAL = 29
+IS_LESS_EQUAL_UNSIGNED = 30

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuengine.kernels.addresses import CHECKED
 from gpuengine.kernels.cpu.atomics import (
     as_i8,
     as_u4,
@@ -38,6 +39,7 @@ from gpuengine.kernels.cpu.keyset import (
     expect_hashed,
     insert_bit,
     insert_hashed,
+    refuse,
 )
 from gpuengine.kernels.cpu.layout import (
     BITMAP,
@@ -126,7 +128,11 @@ def compose_range(code, state, out):
     kept = as_u4(driver[ROWS_COLUMNS + driver_column(code, code[sink + kept_at])])
     kept_stride = header[SET_COLUMNS + 3 * kept_at + 1]
     step = header[SET_COLUMNS + 3 * joined_at + 1]
-    origin = -header[SET_COLUMNS + 3 * kept_at] * kept_stride - header[SET_COLUMNS + 3 * joined_at] * step
+    kept_low = header[SET_COLUMNS + 3 * kept_at]
+    kept_high = kept_low + header[SET_COLUMNS + 3 * kept_at + 2]
+    low = header[SET_COLUMNS + 3 * joined_at]
+    high = low + header[SET_COLUMNS + 3 * joined_at + 2]
+    origin = -kept_low * kept_stride - low * step
     kept_out = as_u4(out[ROWS_COLUMNS + kept_at])
     joined_out = as_u4(out[ROWS_COLUMNS + joined_at])
     written = out[ROWS_COUNT]
@@ -156,6 +162,9 @@ def compose_range(code, state, out):
             length = np.int64(slots[slot + SLOT_OLD])
         start = np.int64(slots[slot + SLOT_START])
         keep = kept[row]
+        if length > 0 and (np.int64(keep) < kept_low or np.int64(keep) >= kept_high):
+            refuse(header)
+            continue
         fixed = origin + np.int64(keep) * kept_stride
         candidates += length - begin
         end = start + length
@@ -165,6 +174,8 @@ def compose_range(code, state, out):
         for position in range(start + begin, end):
             value = payload[position]
             packed = fixed + np.int64(value) * step
+            if CHECKED and (np.int64(value) < low or np.int64(value) >= high):
+                refuse(header)
             if is_bitmap:
                 fresh = insert_bit(table, packed)
             else:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gpuengine.kernels.addresses import address_of
 from gpuengine.kernels.contract import Bounds
 from gpuengine.kernels.cpu import erase, rowindex
 from gpuengine.kernels.cpu.layout import (
@@ -21,11 +22,12 @@ from gpuengine.kernels.cpu.layout import (
     INDEX_SLOT_COUNT,
     INDEX_SLOTS,
     INDEX_WIDTH,
-    SLOT_LENGTH,
     SLOT_WORDS,
 )
-from gpuengine.kernels.cpu.rows import Memory, Rows
+from gpuengine.kernels.cpu.memory import Memory
+from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.kernels.cpu.sets import FULL_EXTENT
+from gpuengine.kernels.identity import NotCopied
 
 _SMALL_DIRECT_SLOTS = 1 << 16
 _SIZE_CLASSES = 34
@@ -38,7 +40,7 @@ _BUILD_WORK = 1 << 16
 _BUILD_ROW_WORK = (32, 160)
 
 
-class RowIndex:
+class RowIndex(NotCopied):
     """An index of a `Rows` by `keys` (at most two columns); the other columns are its payload.
 
     Life: built over all rows at once (`build`), then `append` adds each delta. An index over rows that
@@ -64,12 +66,12 @@ class RowIndex:
         self.keys = tuple(keys)
         payload = [j for j in range(rows.arity) if j not in self.keys]
         self.header = np.zeros(INDEX_COLUMNS + 4 * len(self.keys) + len(payload), np.int64)
-        self.address = int(self.header.ctypes.data)
+        self.address = address_of(self.header)
         self.header[INDEX_KEYS] = len(self.keys)
         self.header[INDEX_WIDTH] = len(payload)
         self.header[INDEX_COLUMNS + 4 * len(self.keys) :] = payload
         self._free = np.full(_SIZE_CLASSES, rowindex.NO_BLOCK, np.uint32)
-        self.header[INDEX_FREE] = self._free.ctypes.data
+        self.header[INDEX_FREE] = address_of(self._free)
         self._payload = Memory()
         self._slots = np.zeros(SLOT_WORDS, np.uint32)
         self._indexed = 0
@@ -94,13 +96,6 @@ class RowIndex:
     def is_exact(self) -> bool:
         """Was it built for rows that do not change?"""
         return self._exact
-
-    @property
-    def distinct_keys(self) -> int:
-        """How many keys have rows."""
-        if self.header[INDEX_HASHED]:
-            return int(self.header[INDEX_SLOT_COUNT])
-        return int(np.count_nonzero(self._slots[SLOT_LENGTH::SLOT_WORDS]))
 
     def build(self, exact: bool) -> None:
         """Index the rows up to the delta's end, from nothing.
@@ -225,7 +220,7 @@ class RowIndex:
 
     def _set_slots(self, slots: np.ndarray, capacity: int) -> None:
         self._slots = slots
-        self.header[INDEX_SLOTS] = slots.ctypes.data
+        self.header[INDEX_SLOTS] = address_of(slots)
         self.header[INDEX_SLOT_CAPACITY] = capacity
 
     def _grow_slots(self) -> None:

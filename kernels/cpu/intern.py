@@ -14,8 +14,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuengine.kernels.cpu.atomics import as_i8, as_u8
 from gpuengine.kernels.cpu.jit import device, kernel
+from gpuengine.kernels.cpu.layout import (
+    WORDS_BITS,
+    WORDS_DATA,
+    WORDS_IDENTITY,
+    WORDS_LIMIT,
+    WORDS_SLOTS,
+    WORDS_STATE,
+)
 
+NO_ID = -1
 _BLOCK = 256  # rows whose home slots are touched ahead of probing, so that their cache misses overlap
 
 
@@ -162,6 +172,34 @@ def intern_words(words, begin, n, slots, bits, table, state, limit, identity, id
     state[0] = count
     state[1] = np.int64(touched)  # stored so that the touching loads are not optimised away
     return row
+
+
+@device
+def intern_word(header, word):
+    """The id of one word in the table of a words header; NO_ID if it is new and the table is full."""
+    identity = np.uint64(header[WORDS_IDENTITY])
+    if word < identity:
+        return np.int64(word)
+    slots = as_u8(header[WORDS_SLOTS])
+    table = as_u8(header[WORDS_DATA])
+    state = as_i8(header[WORDS_STATE])
+    mask = (np.int64(1) << header[WORDS_BITS]) - 1
+    low = np.uint64(0xFFFFFFFF)
+    tag = hash_word(word) << np.uint64(32)
+    at = np.int64(tag >> np.uint64(64 - header[WORDS_BITS]))
+    while slots[at] != np.uint64(0):
+        if (slots[at] ^ tag) <= low:
+            index = np.int64(slots[at] & low) - 1
+            if table[index] == word:
+                return np.int64(identity) + index
+        at = (at + 1) & mask
+    count = state[0]
+    if count == header[WORDS_LIMIT]:
+        return np.int64(NO_ID)
+    table[count] = word
+    slots[at] = tag | np.uint64(count + 1)
+    state[0] = count + 1
+    return np.int64(identity) + count
 
 
 @kernel("i8(u8*, i8, u8*, i8, u8*, u8, u4*, u1*)")

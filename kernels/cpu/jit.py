@@ -9,6 +9,7 @@ The first call compiles it with numba (nopython, no GIL) and stores the machine 
 directory; later processes load that code through llvmlite without importing numba, whose import
 alone takes longer than many whole programs.  Pointers are indexed like arrays; lengths are
 passed beside them; nothing is bounds-checked and nothing can raise: kernels report by return value.
+In the checked build, for tests and for whoever looks for a wrong index, every index is (see `checked`).
 Calls release the GIL.
 
 A function marked `@device` can be called from kernels; `@intrinsic_of(build)` marks a Python
@@ -21,6 +22,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import tempfile
 import threading
 import time
 import types
@@ -32,6 +34,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from gpuengine.kernels.addresses import CHECKED
+from gpuengine.kernels.cpu import checked
+from gpuengine.kernels.cpu.code_files import read_code, write_code
+from gpuengine.machine import home_folder, loading_code
 
 _CTYPES: dict[str, Any] = {
     "i4": ctypes.c_int32,
@@ -78,6 +85,13 @@ class Kernel:
         self._call: Any = None
 
     @property
+    def parameters(self) -> list[str]:
+        """What the compiled code takes: in the checked build a length in bytes beside each pointer."""
+        if not CHECKED:
+            return self._pointers
+        return [one for p in self._pointers for one in (("i8", "i8") if p.endswith("*") else (p,))]
+
+    @property
     def name(self) -> str:
         return f"{self.function.__module__.rpartition('.')[2]}.{self.function.__name__}"
 
@@ -88,7 +102,7 @@ class Kernel:
                 address = _load_cached(self) or (_compile(self) if compile_it else None)
                 if address is None:
                     return
-                args = [ctypes.c_void_p if p.endswith("*") else _CTYPES[p] for p in self._pointers]
+                args = [ctypes.c_void_p if p.endswith("*") else _CTYPES[p] for p in self.parameters]
                 self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *args)(
                     address
                 )
@@ -98,8 +112,13 @@ class Kernel:
             self.load()
         out = ctypes.c_int64()
         error = ctypes.c_void_p()
-        plain = [a if type(a) is int or not isinstance(a, np.ndarray) else a.ctypes.data for a in args]
-        self._call(ctypes.addressof(out), ctypes.addressof(error), *plain)
+        if CHECKED:
+            plain = checked.arguments_of(self._pointers, args)
+        else:
+            plain = [a if type(a) is int or not isinstance(a, np.ndarray) else a.ctypes.data for a in args]
+        status = self._call(ctypes.addressof(out), ctypes.addressof(error), *plain)
+        if CHECKED and status:
+            raise checked.error_of(self.name)
         return out.value
 
 
@@ -132,12 +151,16 @@ def load_in_background(kernels: Sequence[Kernel]) -> threading.Thread:
 
 
 def cache_directory() -> Path:
-    """Where machine code is kept: ``GPUENGINE_CACHE_DIR`` or the user's cache folder."""
+    """Where machine code is kept: ``GPUENGINE_CACHE_DIR`` or the user's cache folder, or a temporary one."""
     given = os.environ.get("GPUENGINE_CACHE_DIR")
     if given:
         return Path(given)
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "gpuengine"
+    cache, home = os.environ.get("XDG_CACHE_HOME"), home_folder()
+    if cache:
+        return Path(cache) / "gpuengine"
+    if home is None:
+        return Path(tempfile.gettempdir()) / f"gpuengine-{os.getuid()}"
+    return home / ".cache" / "gpuengine"
 
 
 @cache
@@ -150,6 +173,7 @@ def _cache_folder() -> Path:
     for part in (llvmlite.__version__, binding.get_host_cpu_name(), platform.machine()):
         digest.update(part.encode() + b"\0")
     digest.update(_numba_version())
+    digest.update(b"checked" if CHECKED else b"")
     digest.update(binding.get_host_cpu_features().flatten().encode())
     here = Path(__file__).parent
     for content in source_contents(here, here.parent):
@@ -200,38 +224,53 @@ def _link(code: bytes, symbol: str) -> int:
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
     address: int = engine.get_function_address(symbol)
+    if CHECKED:
+        state = engine.get_global_value_address(_state_symbol(symbol))
+        ctypes.c_int64.from_address(state).value = checked.state_address()
     return address
+
+
+def _state_symbol(symbol: str) -> str:
+    """The variable of one kernel's machine code that says where the state of the checks is."""
+    return f"{checked.STATE_SYMBOL}.{hashlib.sha256(symbol.encode()).hexdigest()[:16]}"
 
 
 def _load_cached(wanted: Kernel) -> int | None:
     """The address of a cached kernel, or None if there is none that is whole."""
-    try:
-        content = (_cache_folder() / f"{wanted.name}.bin").read_bytes()
-    except OSError:
+    folder = _cache_folder()
+    content = read_code(folder / f"{wanted.name}.bin", cache_directory())
+    if content is None:
         return None
     checksum, _, rest = content.partition(b"\n")
     if hashlib.sha256(rest).hexdigest().encode() != checksum:
+        return None
+    label, _, rest = rest.partition(b"\n")
+    if label != _label(wanted, folder):
         return None
     symbol, _, code = rest.partition(b"\n")
     return _link(code, symbol.decode())
 
 
+def _label(wanted: Kernel, folder: Path) -> bytes:
+    """Which kernel a file holds, of which source: it may have got its name, or into its folder, by hand."""
+    return f"{wanted.name} {wanted.signature} {folder.name}".encode()
+
+
 def _store(wanted: Kernel, symbol: str, code: bytes) -> None:
     """Write a kernel to the cache atomically; a read-only cache only costs the next start."""
-    rest = symbol.encode() + b"\n" + code
-    content = hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
     folder = _cache_folder()
-    temporary = folder / f".{wanted.name}.{os.getpid()}.{threading.get_ident()}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary.write_bytes(content)
-        temporary.replace(folder / f"{wanted.name}.bin")
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    rest = b"\n".join((_label(wanted, folder), symbol.encode(), code))
+    content = hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
+    with suppress(OSError):
+        write_code(folder / f"{wanted.name}.bin", content, cache_directory())
 
 
 def _compile(wanted: Kernel) -> int:
+    with loading_code():
+        return _compile_whole(wanted)
+
+
+def _compile_whole(wanted: Kernel) -> int:
     import numba
 
     started = time.perf_counter()
@@ -244,16 +283,18 @@ def _compile(wanted: Kernel) -> int:
         "f8": numba.types.float64,
     }
     args = [
-        numba.types.CPointer(scalars[p[:-1]]) if p.endswith("*") else scalars[p] for p in wanted._pointers
+        numba.types.CPointer(scalars[p[:-1]]) if p.endswith("*") else scalars[p] for p in wanted.parameters
     ]
     signature: Any = scalars[wanted.result](*args)
     with _without_optimisation():
-        dispatcher = numba.njit(signature, nogil=True, **_compiler_options())(
-            _with_compiled_globals(wanted.function)
-        )
+        function = _with_compiled_globals(wanted.function)
+        if CHECKED:
+            body = numba.njit(**_compiler_options())(function)
+            function = checked.entry_of(body, function, wanted._pointers)
+        dispatcher = numba.njit(signature, nogil=True, **_compiler_options())(function)
     overload = dispatcher.overloads[signature.args]
-    code = _optimised_object(overload.library._final_module.as_bitcode())
     symbol = overload.fndesc.llvm_func_name
+    code = _optimised_object(overload.library._final_module, symbol)
     _store(wanted, symbol, code)
     compile_seconds[wanted.name] = time.perf_counter() - started
     return _link(code, symbol)
@@ -273,7 +314,7 @@ def _without_optimisation() -> Iterator[None]:
         config.OPT = level
 
 
-def _optimised_object(bitcode: bytes) -> bytes:
+def _optimised_object(translated: Any, symbol: str) -> bytes:
     """Machine code of a whole kernel, optimised once.
 
     Loops are not vectorised: branches and random reads gain nothing from it.
@@ -281,7 +322,16 @@ def _optimised_object(bitcode: bytes) -> bytes:
     from llvmlite import binding
 
     _engine()
-    module = binding.parse_bitcode(bitcode)
+    if CHECKED:
+        module = binding.parse_assembly(
+            str(translated)
+            .replace(
+                f"@{checked.STATE_SYMBOL} = external global i64", f"@{checked.STATE_SYMBOL} = global i64 0"
+            )
+            .replace(f"@{checked.STATE_SYMBOL}", f'@"{_state_symbol(symbol)}"')
+        )
+    else:
+        module = binding.parse_bitcode(translated.as_bitcode())
     machine = binding.Target.from_default_triple().create_target_machine(
         cpu=binding.get_host_cpu_name(),
         features=binding.get_host_cpu_features().flatten(),

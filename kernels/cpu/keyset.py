@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuengine.kernels.addresses import CHECKED
 from gpuengine.kernels.cpu.atomics import as_u4, as_u8, atomic_or, compare_and_swap, prefetch
 from gpuengine.kernels.cpu.jit import device, kernel
 from gpuengine.kernels.cpu.layout import (
@@ -24,6 +25,7 @@ from gpuengine.kernels.cpu.layout import (
     SET_COLUMNS,
     SET_DATA,
     SET_KIND,
+    SET_REFUSED,
 )
 
 OUTSIDE = -1
@@ -177,13 +179,24 @@ def set_contains(header, values):
 
 
 @device
+def refuse(header):
+    """Note that a row lies outside a set's extents; a checked kernel ends here, by the index that it has."""
+    header[SET_REFUSED] = 1
+    if CHECKED:
+        header[SET_REFUSED] += np.int64(as_u8(header[SET_DATA])[OUTSIDE])
+
+
+@device
 def set_insert(header, values):
-    """Insert a row whose ids lie inside the extents; True if it is new."""
+    """Insert a row whose ids lie inside the extents; True if it is new. Others are refused, and noted."""
     kind = header[SET_KIND]
     table = as_u8(header[SET_DATA])
     if kind > HASHED:
         return not find_wide(table, header[SET_CAPACITY], header[SET_ARITY], values, True)
-    key, _ = set_key(header, values)
+    key, inside = set_key(header, values)
+    if not inside:
+        refuse(header)
+        return False
     if kind == BITMAP:
         return insert_bit(table, key)
     return insert_hashed(table, header[SET_CAPACITY], key)

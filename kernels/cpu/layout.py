@@ -4,8 +4,9 @@ A header outlives the arrays it points to (they move when they grow), so everyth
 a pipeline refers to headers and never to the arrays themselves.
 
 rows    count, capacity, delta start, delta end, then the address of each column (uint32)
-set     see `keyset`: kind, data, capacity, columns, then (base, stride, extent) for each column
+set     see `keyset`: kind, data, capacity, columns, refused, then (base, stride, extent) for each column
 index   see `rowindex`
+words   a dictionary's table of 64-bit words, see `intern`
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ SET_KIND = 0
 SET_DATA = 1
 SET_CAPACITY = 2
 SET_ARITY = 3
-SET_COLUMNS = 4
+SET_REFUSED = 4  # not 0: a row with an id outside the extents was to be inserted, and was not
+SET_COLUMNS = 5
 BITMAP = 0
 HASHED = 1
 WIDE = 2
@@ -45,3 +47,11 @@ SLOT_ROUND = 3
 SLOT_WORDS = 4
 KEY_WORDS = 2  # a hashed slot has its key + 1 before it, low word first; 0 is an empty slot
 HASHED_WORDS = 6
+
+WORDS_SLOTS = 0  # uint64
+WORDS_BITS = 1
+WORDS_DATA = 2  # uint64: the words, in the order of their ids
+WORDS_STATE = 3  # int64: the first is the number of words
+WORDS_LIMIT = 4  # how many words there may be before the table must grow
+WORDS_IDENTITY = 5  # words below are their own ids, the others' follow
+WORDS_HEADER = 6

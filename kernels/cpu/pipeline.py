@@ -6,8 +6,8 @@ end is inserted into the head's set; only rows that were not there are written. 
 out to be duplicates, the bulk of a fixpoint's work, are therefore never stored, sorted or merged.
 
 The code's format is in `code`, the operations in `operations`, the innermost loop in `tail`, and the
-commonest pipeline as one loop in `compose`. A run suspends when the output is full and goes on exactly
-there when called again.
+commonest pipeline as one loop in `compose`, arithmetic in `calculation`. A run suspends when the output is
+full and goes on exactly there when called again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from __future__ import annotations
 from gpuengine.kernels.cpu.atomics import (
     as_i8,
 )
+from gpuengine.kernels.cpu.calculation import compute
 from gpuengine.kernels.cpu.code import (
     CODE_OFFSETS,
     CODE_OPERATIONS,
     CODE_SINK_BACK,
+    COMPUTE,
     DONE,
+    FAILED,
     FULL,
     NO_RESUME,
     SCAN,
@@ -59,9 +62,9 @@ from gpuengine.kernels.cpu.tail import (
 
 @device
 def run_row(code, state, state_address, out, tail, start_op):
-    """Run one driver row from `start_op` (0 to begin, else the operation to step next, as -3 - op).
+    """Run one driver row from `start_op` (0 to begin, one to do again, or the one to step next, as -3 - op).
 
-    Returns DONE, FULL with STATE_RESUME telling where to go on, or STOPPED.
+    Returns DONE, STOPPED, or with STATE_RESUME telling where to go on FULL, WORDS_FULL or OUTSIDE.
     """
     operations = code[CODE_OPERATIONS]
     registers = offset_i8(state_address, state[STATE_REGISTERS])
@@ -86,6 +89,17 @@ def run_row(code, state, state_address, out, tail, start_op):
         if op < 0:
             return DONE
         at = code[CODE_OFFSETS + op]
+        if code[at] >= COMPUTE:
+            status = compute(code, at, registers, scratch)
+            if status == DONE:
+                op += 1
+            elif status == FAILED:
+                op = code[at + 1]
+                advance = True
+            else:
+                state[STATE_RESUME] = -3 - op
+                return status
+            continue
         if code[at] > SCAN:
             if passes(code, at, registers, iterations, scratch):
                 op += 1
@@ -123,7 +137,7 @@ def run_row(code, state, state_address, out, tail, start_op):
 
 @device
 def run_range(code, state, state_address, out):
-    """Run the driver's rows [STATE_ROW, STATE_END); suspends when the output is full."""
+    """Run the driver's rows [STATE_ROW, STATE_END); suspends when there is no room for what comes out."""
     if composes(code):
         return compose_range(code, state, out)
     tail = find_tail(code)
@@ -132,7 +146,7 @@ def run_range(code, state, state_address, out):
     if state[STATE_RESUME] != NO_RESUME:
         op = state[STATE_RESUME]
         state[STATE_RESUME] = NO_RESUME
-        if op >= 0:
+        if op >= 0 or op < NO_RESUME:
             status = run_row(code, state, state_address, out, tail, -3 - op)
             if status != DONE:
                 return status
@@ -150,5 +164,5 @@ def run_range(code, state, state_address, out):
 
 @kernel("i8(i8*, i8*, i8, i8*)")
 def run(code, state, state_address, out):
-    """Run a pipeline over its driver's rows into the rows header `out`: DONE, FULL or STOPPED."""
+    """Run a pipeline over its driver's rows into the rows header `out`; returns a status."""
     return run_range(code, state, state_address, out)

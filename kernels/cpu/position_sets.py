@@ -243,7 +243,19 @@ def _grow(pool: SegmentPool, control: np.ndarray) -> None:
 
 
 def _resize(pool: SegmentPool, intervals: int, blocks: int) -> None:
-    pool.starts.resize(intervals, refcheck=False)
-    pool.ends.resize(intervals, refcheck=False)
-    pool.blocks.resize(blocks, refcheck=False)
-    pool.words.resize(blocks * BLOCK_WORDS, refcheck=False)
+    resized = _copied if pool.is_shared else _moved
+    pool.starts, pool.ends = resized(pool.starts, intervals), resized(pool.ends, intervals)
+    pool.blocks, pool.words = resized(pool.blocks, blocks), resized(pool.words, blocks * BLOCK_WORDS)
+    pool.is_shared = False
+
+
+def _moved(array: np.ndarray, length: int) -> np.ndarray:
+    array.resize(length, refcheck=False)
+    return array
+
+
+def _copied(array: np.ndarray, length: int) -> np.ndarray:
+    result = np.empty(length, array.dtype)
+    kept = min(length, len(array))
+    result[:kept] = array[:kept]
+    return result

@@ -18,6 +18,7 @@ from math import prod
 
 import numpy as np
 
+from gpuengine.kernels.addresses import address_of
 from gpuengine.kernels.cpu.atomics import as_u4, prefetch
 from gpuengine.kernels.cpu.jit import device, kernel
 from gpuengine.kernels.cpu.keyset import mix, place_of
@@ -72,7 +73,7 @@ def _look_up(left: Sequence[np.ndarray], right: Sequence[np.ndarray], kept: int)
 
 
 def _described(columns: Sequence[np.ndarray], least: Sequence[int], extents: Sequence[int]) -> np.ndarray:
-    addresses = [column.ctypes.data for column in columns]
+    addresses = [address_of(column) for column in columns]
     return np.array(list(zip(addresses, least, extents, strict=True)), np.int64)
 
 

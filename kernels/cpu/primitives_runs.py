@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gpuengine.kernels.addresses import address_of
 from gpuengine.kernels.cpu.atomics import as_u4, as_u8, prefetch
 from gpuengine.kernels.cpu.jit import device, kernel
 from gpuengine.kernels.cpu.primitives_sets import copy_keys, gallop
@@ -41,7 +42,7 @@ def sorted_runs(keys: np.ndarray, values: np.ndarray, n_owners: int) -> tuple[np
 
 def intersect_runs(runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
     """The values that are in all runs of a binding, with its place beside each; makes room as it goes."""
-    addresses = [array.ctypes.data for run in runs for array in (run.offsets, run.values, run.owners)]
+    addresses = [address_of(array) for run in runs for array in (run.offsets, run.values, run.owners)]
     header, spans = np.array(addresses, np.int64), np.empty(2 * len(runs), np.int64)
     state, done, bindings = np.zeros(2, np.int64), 0, len(runs[0].owners)
     room = bindings

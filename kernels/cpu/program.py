@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuengine.kernels.addresses import address_of
 from gpuengine.kernels.contract import (
     Compare,
+    Compute,
     Contains,
     Exists,
     IndexProbe,
     Insert,
     Operation,
+    Operator,
     Pipeline,
     Probe,
     Scan,
     Status,
+    Within,
+    Words,
 )
 from gpuengine.kernels.cpu import code as compiled
 from gpuengine.kernels.cpu.pipeline import run
 from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.kernels.cpu.tail import TAIL_WORDS
+from gpuengine.kernels.identity import NotCopied
 
 _NEVER_STOP = np.zeros(1, np.int64)
 
 
-class Program:
+class Program(NotCopied):
     """A pipeline ready to run, with its own registers and position: one thread at a time.
 
     `stop` is an int64 array of one element; a run ends early with STOPPED once it is not 0.
@@ -49,8 +55,18 @@ class Program:
 
     def _note_addresses(self) -> None:
         """Asking an array for its address takes longer than many runs."""
-        self._code_address = int(self.code.ctypes.data)
-        self._state_address = int(self.state.ctypes.data)
+        self._code_address = address_of(self.code)
+        self._state_address = address_of(self.state)
+
+    @property
+    def suspended_at(self) -> Operation:
+        """The operation at which a run ended with WORDS_FULL or OUTSIDE."""
+        return self.pipeline.operations[-3 - int(self.state[compiled.STATE_RESUME])]
+
+    def row(self) -> tuple[int, ...]:
+        """What the sink's registers hold."""
+        registers = self.state[int(self.state[compiled.STATE_REGISTERS]) :]
+        return tuple(int(registers[register]) for register in self.pipeline.sink.registers)
 
     @property
     def candidates(self) -> int:
@@ -66,7 +82,11 @@ class Program:
 
     def resume(self, out: Rows) -> Status:
         """Go on after FULL."""
-        return Status(run(self._code_address, self._state_address, self._state_address, out.address))
+        status = Status(run(self._code_address, self._state_address, self._state_address, out.address))
+        sink = self.pipeline.sink
+        if isinstance(sink, Insert):
+            sink.keyset.check()
+        return status
 
 
 def _initial_state(pipeline: Pipeline, stop: np.ndarray) -> np.ndarray:
@@ -78,7 +98,7 @@ def _initial_state(pipeline: Pipeline, stop: np.ndarray) -> np.ndarray:
     tail = scratch + widest
     state = np.zeros(tail + TAIL_WORDS * (operations + 1), np.int64)
     state[compiled.STATE_RESUME] = compiled.NO_RESUME
-    state[compiled.STATE_STOP] = stop.ctypes.data
+    state[compiled.STATE_STOP] = address_of(stop)
     state[compiled.STATE_REGISTERS] = registers
     state[compiled.STATE_ITERATION] = iteration
     state[compiled.STATE_SCRATCH] = scratch
@@ -94,6 +114,10 @@ def _after_sink(pipeline: Pipeline) -> int:
     The last that iterates; if rows are inserted, the last of them that binds something of the row.
     """
     last = -1
+    needed = set(pipeline.sink.registers)
+    for operation in reversed(pipeline.operations):
+        if isinstance(operation, Compute) and operation.target in needed:
+            needed |= {step.argument for step in operation.steps if step.operator is Operator.LOAD}
     for number, operation in enumerate(pipeline.operations):
         if isinstance(operation, Probe):
             written = [binding for probe in operation.alternatives for binding in probe.payload]
@@ -101,12 +125,14 @@ def _after_sink(pipeline: Pipeline) -> int:
             written = list(operation.bindings)
         else:
             continue
-        if not isinstance(pipeline.sink, Insert) or set(written) & set(pipeline.sink.registers):
+        if not isinstance(pipeline.sink, Insert) or set(written) & needed:
             last = number
     return last
 
 
 def _scratch_columns(operation: Operation) -> int:
+    if isinstance(operation, Compute):
+        return operation.depth
     return len(operation.registers) if isinstance(operation, Contains) else 0
 
 
@@ -155,6 +181,23 @@ class _Assembler:
             return self._add([*head, *op.registers])
         if isinstance(op, Exists):
             return self._add([compiled.EXISTS, back, op.negated, self._probe(op.probe)])
+        if isinstance(op, Compute):
+            return self._compute(op, back)
+        if isinstance(op, Within):
+            entries = zip(op.registers, op.bounds, strict=True)
+            words = [word for register, bounds in entries for word in (register, *bounds)]
+            return self._add([compiled.WITHIN, back, len(op.registers), *words])
         assert isinstance(op, Compare)
-        table = op.values.cell.ctypes.data if op.values is not None else 0
+        table = address_of(op.values.cell) if op.values is not None else 0
         return self._add([compiled.COMPARE, back, op.comparator, op.representation, op.left, op.right, table])
+
+    def _compute(self, op: Compute, back: int) -> int:
+        target = compiled.NO_TARGET if op.target is None else op.target
+        words = [compiled.COMPUTE, back, target, _header(op.words), len(op.steps)]
+        for step in op.steps:
+            words += [step.operator, step.argument, _header(step.words)]
+        return self._add(words)
+
+
+def _header(words: Words | None) -> int:
+    return 0 if words is None else address_of(words.header)

@@ -1,4 +1,7 @@
-"""The text of nested records as nodes: one pass over the bytes, directed by type tables, no recursion."""
+"""The text of nested records as nodes: one pass over the bytes, directed by type tables, no recursion.
+
+Also the quotes that symbols inside records need so that this pass finds them again.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,84 @@ NO_END = 3
 _QUOTE = 34
 _BACKSLASH = 92
 _COMMA = 44
+_TAB, _NEWLINE, _RETURN = 9, 10, 13
+
+
+@device
+def escape_letter(byte):
+    """What stands behind the backslash for a byte that a quoted symbol can't hold; 0 if it can."""
+    if byte in (_QUOTE, _BACKSLASH):
+        return byte
+    if byte == _TAB:
+        return np.uint8(116)
+    if byte == _NEWLINE:
+        return np.uint8(110)
+    if byte == _RETURN:
+        return np.uint8(114)
+    return np.uint8(0)
+
+
+@device
+def escaped_byte(letter):
+    """What a letter behind a backslash stands for; most stand for themselves."""
+    if letter == 116:
+        return np.uint8(_TAB)
+    if letter == 110:
+        return np.uint8(_NEWLINE)
+    if letter == 114:
+        return np.uint8(_RETURN)
+    return letter
+
+
+@device
+def ends_symbol(byte):
+    """Would a bare symbol that holds the byte end there, or be split from its row?"""
+    return byte in (_COMMA, _QUOTE, 40, 41, 91, 93, _TAB, _NEWLINE, _RETURN)
+
+
+@kernel("i8(i8*, i8*, u1*, i8, i8*)")
+def quoted_lengths(starts, ends, data, n, lengths):
+    """lengths[i]: the bytes of symbol i as it stands in a record; returns how many stand in quotes.
+
+    Bare are those that `parse_records` reads as themselves: no comma, bracket, quote or line break inside, no
+    white space at either end.
+    """
+    quoted = np.int64(0)
+    for i in range(n):
+        start, end = starts[i], ends[i]
+        bare = start == end or not (is_space(data[start]) or is_space(data[end - 1]))
+        escapes = np.int64(0)
+        for at in range(start, end):
+            if escape_letter(data[at]) != 0:
+                escapes += 1
+            if ends_symbol(data[at]):
+                bare = False
+        lengths[i] = end - start if bare else end - start + escapes + 2
+        quoted += np.int64(0) if bare else np.int64(1)
+    return quoted
+
+
+@kernel("i8(i8*, i8*, u1*, i8, i8*, u1*)")
+def quote_rows(starts, ends, data, n, offsets, out):
+    """Write symbol i to out[offsets[i]:offsets[i + 1]]: bare if as many bytes are there, else in quotes."""
+    for i in range(n):
+        start, end, to = starts[i], ends[i], offsets[i]
+        bare = offsets[i + 1] - to == end - start
+        if not bare:
+            out[to] = _QUOTE
+            to += 1
+        for at in range(start, end):
+            letter = escape_letter(data[at])
+            if letter != 0 and not bare:
+                out[to] = _BACKSLASH
+                to += 1
+                out[to] = letter
+            else:
+                out[to] = data[at]
+            to += 1
+        if not bare:
+            out[to] = _QUOTE
+    return np.int64(0)
 
 
 @device
@@ -85,7 +166,7 @@ def parse_records(
     that is ``]``. Node k is nodes[4 k:] = branch, first child, height, row; it comes after its children. A
     child is children[2 c:] = node, or the bytes [start, end) of a token. `stack` has four words for each byte
     of the longest row. roots[i] is row i's node. `resolved` is `data`, or a copy of it if it has a backslash:
-    escapes in quoted symbols are resolved there, so tokens are to be read from it.
+    escapes in quoted symbols (`escaped_byte`) are resolved there, so tokens are to be read from it.
 
     state = (nodes, children, error, place). It stopped for want of room if error is 0, else for what should
     stand at `place`.
@@ -190,10 +271,12 @@ def parse_records(
                     at = start
                     stop = start
                     while at < end and data[at] != _QUOTE:
-                        if data[at] == _BACKSLASH and at + 1 < end:
+                        byte = data[at]
+                        if byte == _BACKSLASH and at + 1 < end:
                             at += 1
+                            byte = escaped_byte(data[at])
                         if stop != at:
-                            resolved[stop] = data[at]
+                            resolved[stop] = byte
                         stop += 1
                         at += 1
                     if at >= end:

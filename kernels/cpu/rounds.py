@@ -10,7 +10,7 @@ Plan (int64)
     then for each relation: offset of its entry: rows header, indexes, index headers.
 Control (int64)
     phase, variant, variant started, relation, index, row, rounds, delta limit, work limit,
-    stop flag's address
+    stop flag's address, rounds and candidates that are left until it pauses
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from gpuengine.kernels.cpu.code import (
     DONE,
     FULL,
     NO_RESUME,
+    OUTSIDE,
     STATE_CANDIDATES,
     STATE_END,
     STATE_RESUME,
     STATE_ROW,
+    WORDS_FULL,
 )
 from gpuengine.kernels.cpu.jit import device, kernel
 from gpuengine.kernels.cpu.layout import (
@@ -50,7 +52,8 @@ CONTROL_ROUNDS = 6
 CONTROL_DELTA_LIMIT = 7
 CONTROL_WORK_LIMIT = 8
 CONTROL_STOP = 9
-CONTROL_WORDS = 10
+CONTROL_TURN = 10
+CONTROL_WORDS = 11
 
 DERIVE = 0
 ADVANCE = 1
@@ -60,11 +63,14 @@ ROWS_FULL = 1
 HALTED = 2
 INDEX_FULL = 3
 LARGE = 4
+NO_WORDS = 5
+NOT_WITHIN = 6
+PAUSED = 7
 
 
 @device
 def derive(plan, control):
-    """Run the variants from where control says; DONE, FULL or STOPPED."""
+    """Run the variants from where control says; DONE, or why one of them suspended or stopped."""
     while control[CONTROL_VARIANT] < plan[PLAN_VARIANTS]:
         at = PLAN_ENTRIES + VARIANT_WORDS * control[CONTROL_VARIANT]
         state = as_i8(plan[at + 1])
@@ -136,19 +142,31 @@ def work_done(plan):
     return total
 
 
+@device
+def outcome_of(status):
+    """What the call returns for a variant that is not DONE."""
+    if status == FULL:
+        return ROWS_FULL
+    if status == WORDS_FULL:
+        return NO_WORDS
+    return NOT_WITHIN if status == OUTSIDE else HALTED
+
+
 @kernel("i8(i8*, i8*)")
 def run_rounds(plan, control):
     """Run rounds until the fixpoint, a round larger than the limits, lack of room, or a stop.
 
     Returns FIXPOINT; ROWS_FULL (the head of CONTROL_VARIANT needs room); INDEX_FULL (CONTROL_INDEX of
-    CONTROL_RELATION does); LARGE (between two rounds); or HALTED. Called again, it goes on from there.
+    CONTROL_RELATION does); NO_WORDS (the dictionary does, for what CONTROL_VARIANT computed); NOT_WITHIN (the
+    head of CONTROL_VARIANT does not admit an id that was computed); LARGE (between two rounds); PAUSED
+    (likewise, with no CONTROL_TURN left); or HALTED. Called again, it goes on from there.
     """
     while True:
         before = work_done(plan)
         if control[CONTROL_PHASE] == DERIVE:
             status = derive(plan, control)
             if status != DONE:
-                return ROWS_FULL if status == FULL else HALTED
+                return outcome_of(status)
             control[CONTROL_PHASE] = ADVANCE
         if not index_delta(plan, control):
             return INDEX_FULL
@@ -157,7 +175,11 @@ def run_rounds(plan, control):
         delta = delta_rows(plan)
         if delta == 0:
             return FIXPOINT
-        if delta > control[CONTROL_DELTA_LIMIT] or work_done(plan) - before > control[CONTROL_WORK_LIMIT]:
+        work = work_done(plan) - before
+        if delta > control[CONTROL_DELTA_LIMIT] or work > control[CONTROL_WORK_LIMIT]:
             return LARGE
         if as_i8(control[CONTROL_STOP])[0] != 0:
             return HALTED
+        control[CONTROL_TURN] -= 1 + work
+        if control[CONTROL_TURN] <= 0:
+            return PAUSED

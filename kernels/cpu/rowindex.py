@@ -136,6 +136,9 @@ def give_block(index, position, size_class):
 @device
 def grow_block(index, slots, at, length):
     """Move a full block to one of twice its size. False when the payload is full."""
+    width = index[INDEX_WIDTH]
+    if width == 0:  # no room is taken, and there is none for the links of a list of free blocks
+        return True
     size = np.int64(1)
     size_class = 0
     while size <= length:
@@ -144,7 +147,6 @@ def grow_block(index, slots, at, length):
     position = take_block(index, size, size_class)
     if position < 0:
         return False
-    width = index[INDEX_WIDTH]
     payload = as_u4(index[INDEX_PAYLOAD])
     if length > 0:
         old = np.int64(slots[at + SLOT_START])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 
 import numpy as np
 
+from gpuengine.kernels.addresses import address_of
 from gpuengine.kernels.cpu.layout import (
     ROWS_CAPACITY,
     ROWS_COLUMNS,
@@ -14,68 +14,18 @@ from gpuengine.kernels.cpu.layout import (
     ROWS_DELTA_END,
     ROWS_DELTA_START,
 )
-
-_libc = ctypes.CDLL(None)
-_libc.realloc.restype = ctypes.c_void_p
-_libc.realloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_libc.calloc.restype = ctypes.c_void_p
-_libc.calloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
-_libc.free.argtypes = [ctypes.c_void_p]
-_view_of_memory = ctypes.pythonapi.PyMemoryView_FromMemory
-_view_of_memory.restype = ctypes.py_object
-_view_of_memory.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int]
-_WRITABLE = 0x200
+from gpuengine.kernels.cpu.memory import Memory
+from gpuengine.kernels.identity import NotCopied
 
 
-class Memory:
-    """A block of memory that grows without copying where the system can move its pages.
-
-    Fresh pages cost more to get than most of what is done with them: growing keeps those in use.
-
-    Arrays from `view` are valid until the next `resize`.
-    """
-
-    __slots__ = ("address", "nbytes")
-
-    def __init__(self) -> None:
-        self.address = 0
-        self.nbytes = 0
-
-    def resize(self, nbytes: int) -> None:
-        """Grow or shrink; the new part is not initialised."""
-        address = _libc.realloc(self.address or None, max(nbytes, 8))
-        if not address:
-            raise MemoryError(f"can't allocate {nbytes:,} bytes")
-        self.address = address
-        self.nbytes = nbytes
-
-    def resize_zeroed(self, nbytes: int) -> None:
-        """Replace the block by one of zeros, whose pages take no room until they are written."""
-        if self.address:
-            _libc.free(self.address)
-        address = _libc.calloc(max(nbytes, 8), 1)
-        if not address:
-            self.address = 0
-            raise MemoryError(f"can't allocate {nbytes:,} bytes")
-        self.address = address
-        self.nbytes = nbytes
-
-    def view(self, dtype: type, count: int) -> np.ndarray:
-        if not count:
-            return np.empty(0, dtype)
-        size = count * np.dtype(dtype).itemsize
-        return np.frombuffer(_view_of_memory(self.address, size, _WRITABLE), dtype, count)
-
-    def __del__(self) -> None:
-        if self.address:
-            _libc.free(self.address)
-
-
-class Rows:
+class Rows(NotCopied):
     """Rows of ids by column, append-only, in insertion order.
 
     Life of a row: appended (beyond the delta) → in the delta after `advance` → old after the next.
     ``[0, delta_start)`` is OLD, ``[delta_start, delta_end)`` is NEW, and both together are ALL.
+
+    Arrays from `column` keep their content while rows are only appended, also after these rows are gone.
+    Who changes rows in place calls `unshare` first if arrays must go on showing what they showed.
     """
 
     __slots__ = ("_memory", "address", "arity", "capacity", "header")
@@ -83,7 +33,7 @@ class Rows:
     def __init__(self, arity: int, capacity: int = 0) -> None:
         self.arity = arity
         self.header = np.zeros(ROWS_COLUMNS + arity, np.int64)
-        self.address = int(self.header.ctypes.data)
+        self.address = address_of(self.header)
         self._memory = [Memory() for _ in range(arity)]
         self.capacity = 0
         self.reserve(max(capacity, 16))
@@ -113,14 +63,10 @@ class Rows:
         return 4 * self.arity * self.capacity
 
     def reserve(self, capacity: int) -> None:
-        """Make room for `capacity` rows in all; columns may move."""
+        """Make room for `capacity` rows in all; where kernels find the columns may change."""
         if capacity <= self.capacity:
             return
-        for j, memory in enumerate(self._memory):
-            memory.resize(4 * capacity)
-            self.header[ROWS_COLUMNS + j] = memory.address
-        self.capacity = capacity
-        self.header[ROWS_CAPACITY] = capacity
+        self._resize(capacity)
 
     def grow(self, extra: int) -> None:
         """Make room for `extra` more rows, with amortised doubling (half as much again when large)."""
@@ -131,15 +77,42 @@ class Rows:
 
     def trim(self) -> None:
         """Give back what is not used."""
-        if self.capacity > self.count:
-            for j, memory in enumerate(self._memory):
-                memory.resize(4 * self.count)
-                self.header[ROWS_COLUMNS + j] = memory.address
-            self.capacity = self.count
-            self.header[ROWS_CAPACITY] = self.count
+        if self.capacity > self.count and not self.is_shared:
+            self._resize(self.count)
+
+    def _resize(self, capacity: int) -> None:
+        for j, memory in enumerate(self._memory):
+            memory.resize(4 * capacity)
+            self.header[ROWS_COLUMNS + j] = memory.address
+        self.capacity = capacity
+        self.header[ROWS_CAPACITY] = capacity
+
+    @property
+    def is_shared(self) -> bool:
+        """Does anybody hold an array of some column?"""
+        return any(memory.is_shared for memory in self._memory)
+
+    def unshare(self) -> None:
+        """Go on in memory that nobody has an array of: what is changed in place is then seen by none."""
+        for j, memory in enumerate(self._memory):
+            memory.unshare()
+            self.header[ROWS_COLUMNS + j] = memory.address
+
+    def frozen(self, count: int) -> Rows:
+        """The first `count` rows in the same memory: they stay what they are while rows are only appended."""
+        other = Rows.__new__(Rows)
+        other.arity, other.capacity = self.arity, count
+        other.header = self.header.copy()
+        other.address = int(other.header.ctypes.data)
+        other._memory = [memory.same() for memory in self._memory]
+        other.header[ROWS_CAPACITY] = other.count = count
+        other.settle()
+        for j, memory in enumerate(other._memory):
+            other.header[ROWS_COLUMNS + j] = memory.address
+        return other
 
     def column(self, j: int) -> np.ndarray:
-        """Column `j` of all rows, as a view that is valid until the rows grow."""
+        """Column `j` of all rows, as a view that owns what it shows (see `Memory`)."""
         return self._memory[j].view(np.uint32, self.count)
 
     def columns(self) -> list[np.ndarray]:

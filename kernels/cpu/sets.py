@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gpuengine.kernels.addresses import address_of
 from gpuengine.kernels.contract import Bounds
 from gpuengine.kernels.cpu import erase, keyset
 from gpuengine.kernels.cpu.layout import (
@@ -16,9 +17,12 @@ from gpuengine.kernels.cpu.layout import (
     SET_COLUMNS,
     SET_DATA,
     SET_KIND,
+    SET_REFUSED,
     WIDE,
 )
-from gpuengine.kernels.cpu.rows import Memory, Rows
+from gpuengine.kernels.cpu.memory import Memory
+from gpuengine.kernels.cpu.rows import Rows
+from gpuengine.kernels.identity import NotCopied
 
 SMALL_BITMAP_BYTES = 1 << 22
 FULL_EXTENT = 1 << 32
@@ -28,14 +32,14 @@ _DOUBLING_LIMIT = 1 << 22
 _SPREAD_HEAD = 1 << 16
 
 
-class KeySet:
+class KeySet(NotCopied):
     """The set of the rows of one `Rows`; kernels insert into it and test against it.
 
     `reserve` must have made room before rows are inserted, and the inserted ids must lie within
     `bounds` (`widen` moves them). Both may rebuild the set from the rows, which must by then hold
-    everything that was inserted and nothing that was erased. Costs: a bitmap where the product of the
-    extents takes at most twice the memory of a hash table; 12 to 18 bytes a row in a hash table; more only
-    for rows wider than 64 bits.
+    everything that was inserted and nothing that was erased. What lies outside is refused, and `check`
+    raises. Costs: a bitmap where the product of the extents takes at most twice the memory of a hash
+    table; 12 to 18 bytes a row in a hash table; more only for rows wider than 64 bits.
     """
 
     __slots__ = ("_bounds", "_capacity", "_memory", "_requested", "address", "arity", "header")
@@ -43,7 +47,7 @@ class KeySet:
     def __init__(self, arity: int, bounds: Bounds, capacity: int = 0) -> None:
         self.arity = arity
         self.header = np.zeros(SET_COLUMNS + 3 * max(arity, 1), np.int64)
-        self.address = int(self.header.ctypes.data)
+        self.address = address_of(self.header)
         self.header[SET_ARITY] = arity
         self._bounds = list(bounds)
         self._capacity = 0
@@ -90,7 +94,13 @@ class KeySet:
         new = np.empty(end - start, np.uint8)
         scratch = np.empty(max(self.arity, 1), np.int64)
         keyset.insert_rows(self.address, rows.address, start, end, scratch, new)
+        self.check()
         return new.view(np.bool_)
+
+    def check(self) -> None:
+        """Raise if a kernel was asked to insert ids outside the bounds: there is no room for them."""
+        if self.header[SET_REFUSED]:
+            raise AssertionError(f"ids outside the bounds {self._bounds} were to be inserted into a set")
 
     def erase(self, rows: Rows, start: int, end: int) -> int:
         """Take rows [start, end) of `rows` out, passing over those that are not in the set; how many went.
@@ -113,8 +123,7 @@ class KeySet:
         if self.kind != HASHED or self._bitmap_words() * 8 <= 16 * slots:
             return False
         head = min(old_slots, _SPREAD_HEAD)
-        old = self._memory.view(np.uint64, old_slots)
-        if not keyset.can_spread(old, old_slots, slots, head):
+        if not keyset.can_spread(self._memory.address, old_slots, slots, head):
             return False
         self._memory.resize(8 * slots)
         scratch = np.empty(head, np.uint64)

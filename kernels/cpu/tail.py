@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuengine.kernels.addresses import CHECKED
 from gpuengine.kernels.cpu.atomics import (
     as_i8,
     as_u4,
@@ -18,6 +19,7 @@ from gpuengine.kernels.cpu.code import (
     CODE_SINK_COLUMNS,
     CODE_SINK_REGISTERS,
     CODE_SINK_SET,
+    COMPUTE,
     CONTAINS,
     DONE,
     FULL,
@@ -31,6 +33,7 @@ from gpuengine.kernels.cpu.keyset import (
     expect_hashed,
     insert_bit,
     insert_hashed,
+    refuse,
 )
 from gpuengine.kernels.cpu.layout import (
     BITMAP,
@@ -73,6 +76,8 @@ def find_tail(code):
     """
     op = code[CODE_OPERATIONS] - 1
     while op >= 0 and code[code[CODE_OFFSETS + op]] > SCAN:
+        if code[code[CODE_OFFSETS + op]] >= COMPUTE:
+            return np.int64(-1)
         op -= 1
     if op < 0 or op > code[CODE_SINK_BACK]:
         return np.int64(-1)
@@ -251,16 +256,23 @@ def drain(code, op, probe, iteration, registers, iterations, scratch, tail_addre
     is_bitmap = False
     fixed = np.int64(0)
     by = np.int64(0)
+    low = np.int64(0)
+    high = np.int64(0)
     if packs:
         sink = as_i8(tail_address)
-        packed_key(
-            header, code, code[CODE_SINK_REGISTERS], code[CODE_SINK_COLUMNS], register, registers, sink
-        )
         table = as_u8(header[SET_DATA])
         capacity = header[SET_CAPACITY]
         is_bitmap = header[SET_KIND] == BITMAP
-        fixed = sink[TAIL_FIXED]
-        by = sink[TAIL_STEP]
+        # If what is known by now lies outside, no value fits; filters may still leave none.
+        if packed_key(
+            header, code, code[CODE_SINK_REGISTERS], code[CODE_SINK_COLUMNS], register, registers, sink
+        ):
+            fixed = sink[TAIL_FIXED]
+            by = sink[TAIL_STEP]
+            low = sink[TAIL_LOW]
+            high = sink[TAIL_HIGH]
+        else:
+            packs = False
     only = only_filter(filters, tail_address)
     if only > 0:
         return drain_filtered(code, probe, iteration, registers, scratch, as_i8(only), out)
@@ -278,6 +290,8 @@ def drain(code, op, probe, iteration, registers, iterations, scratch, tail_addre
         ):
             continue
         if packs:
+            if CHECKED and (value < low or value >= high):
+                refuse(header)
             key = fixed + value * by
             if is_bitmap:
                 fresh = insert_bit(table, key)

@@ -101,6 +101,51 @@ def parse_integers(starts, ends, data, n, magnitudes, status, stops):
 
 
 @device
+def digit_of(byte):
+    """What a byte counts for as a hexadecimal digit, or 16."""
+    if byte >= 48 and byte <= 57:
+        return byte - 48
+    if byte >= 97 and byte <= 102:
+        return byte - 87
+    if byte >= 65 and byte <= 70:
+        return byte - 55
+    return 16
+
+
+@kernel("i8(i8*, i8*, u1*, i8, u8*, u1*)")
+def parse_prefixed_integers(starts, ends, data, n, magnitudes, status):
+    """Rows that begin with ``0x`` or ``0b``, a minus before it or not, as `parse_integers` has the others.
+
+    Other rows stay as they are. A ``0x`` without digits after it is 0, as strtoll has it.
+    """
+    for i in range(n):
+        at, end = starts[i], ends[i]
+        outcome = np.uint8(0)
+        if at < end and data[at] == 45:
+            outcome = np.uint8(1)
+            at += 1
+        if at + 2 > end or data[at] != 48 or (data[at + 1] != 120 and data[at + 1] != 98):
+            continue
+        base = 16 if data[at + 1] == 120 else 2
+        at += 2
+        first = at
+        value = np.uint64(0)
+        over = False
+        while at < end and digit_of(data[at]) < base:
+            if value > np.uint64(0xFFFFFFFFFFFFFFFF) // np.uint64(base):
+                over = True
+            value = value * np.uint64(base) + np.uint64(digit_of(data[at]))
+            at += 1
+        if at == first and base == 2:
+            outcome = np.uint8(2)
+        elif over:
+            outcome = np.uint8(3)
+        magnitudes[i] = value
+        status[i] = outcome
+    return np.int64(0)
+
+
+@device
 def digits_end(data, at, end):
     """The end of the run of decimal digits from `at`."""
     while at < end and data[at] >= 48 and data[at] <= 57:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gpuengine.kernels.cpu import checked
 from gpuengine.kernels.cuda.spec import AtomicOperation
 
 
@@ -60,7 +61,7 @@ def compiled_atomics(intrinsic: Callable[[Any], Any], index_type: Any) -> dict[s
         @intrinsic
         def atomic(context: Any, pointer: Any, index: Any, value: Any) -> Any:
             def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                place = builder.gep(args[0], [args[1]])
+                place = checked.place(context, builder, pointer, args[0], args[1])
                 return builder.atomic_rmw(operation, place, args[2], "monotonic")
 
             return pointer.dtype(pointer, index_type, pointer.dtype), generate
@@ -70,7 +71,7 @@ def compiled_atomics(intrinsic: Callable[[Any], Any], index_type: Any) -> dict[s
     @intrinsic
     def swap(context: Any, pointer: Any, index: Any, expected: Any, desired: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            place = builder.gep(args[0], [args[1]])
+            place = checked.place(context, builder, pointer, args[0], args[1])
             pair = builder.cmpxchg(place, args[2], args[3], "monotonic", "monotonic")
             return builder.extract_value(pair, 0)
 

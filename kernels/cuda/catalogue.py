@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from gpuengine.kernels.cuda import columns, exchange, index_kernels, join_kernels, set_kernels
+from gpuengine.kernels.cuda import (
+    columns,
+    exchange,
+    index_kernels,
+    join_kernels,
+    set_kernels,
+    timeline_kernels,
+)
 from gpuengine.kernels.cuda.primitives import (
     bitmaps,
     condense,
@@ -39,6 +46,7 @@ MODULES = (
     sorted_runs,
     sorted_sets,
     strong,
+    timeline_kernels,
 )
 """The modules that declare kernels."""
 

@@ -117,6 +117,10 @@ class Rows:
     def columns(self) -> list[np.ndarray]:
         return [self.column(j) for j in range(self.arity)]
 
+    def frozen(self, count: int) -> Rows:
+        """The first `count` rows in the same memory: they stay what they are while rows are only appended."""
+        return FrozenRows(self, count)
+
     def append(self, columns: Sequence[Any], count: int) -> None:
         """Append `count` rows, of host or device columns, beyond the delta."""
         if self._count + count > self.capacity:
@@ -166,3 +170,42 @@ class Rows:
                     self.device.copy(target, old[j * self.capacity : j * self.capacity + self._count])
         self._data, self.capacity = data, capacity
         self._limit = capacity
+
+
+class FrozenRows(Rows):
+    """The first rows of others, which are where those are: on the device, or spilled."""
+
+    def __init__(self, source: Rows, count: int) -> None:
+        self.device = source.device
+        self.arity = source.arity
+        self.delta = (count, count)
+        self._source = source
+        self._count = count
+        self._on_host = {}
+
+    @property
+    def data(self) -> Array:
+        return self._source.data
+
+    @property
+    def capacity(self) -> int:  # type: ignore[override]
+        return self._source.capacity
+
+    @property
+    def nbytes(self) -> int:
+        """Nothing of their own."""
+        return 0
+
+    def frozen(self, count: int) -> Rows:
+        return FrozenRows(self._source, count)
+
+    def limit(self, count: int) -> None:
+        """They have no room for more anyway."""
+
+    def column(self, j: int) -> np.ndarray:
+        return self._source.column(j)[: self._count]
+
+    @contextmanager
+    def pin(self) -> Iterator[Array]:
+        with self._source.pin() as data:
+            yield data

@@ -7,7 +7,7 @@
 A launch over `n` items calls the body for every ``0 <= i < n``, in any order and many at a time. Pointers
 are indexed like arrays; scalars are 64-bit integers; bodies talk to each other through `atomics`
 only and never wait for one another, so that the same source runs compiled on a GPU, in numba's CUDA
-simulator, and compiled for the host (see `hardware`, `simulator`, `emulated`).
+simulator, and compiled for the host (see `hardware`, `emulated`).
 
 In compiled code a uint64 and an int64 meet as floating point or as signed numbers: cast first.
 """

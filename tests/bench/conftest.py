@@ -24,5 +24,5 @@ def tiny(tmp_path: Path) -> Prepared:
     facts.mkdir()
     program.write_text(PROGRAM)
     (facts / "edge.facts").write_text("1\t2\n2\t3\n3\t4\n2\t4\n4\t5\n")
-    workload = Workload("tiny", frozenset({"test"}), "tiny.dl", Source("shared", "tiny"), {"path": 10})
+    workload = Workload("tiny", frozenset({"test"}), "tiny.dl", Source("packed", "tiny"), {"path": 10})
     return Prepared(workload, program, facts)

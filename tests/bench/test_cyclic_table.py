@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
-from bench.cells import Cell, Outcome
 from bench.cli import main
 from bench.cyclic import published, workloads
 from bench.cyclic.run import COMBINED, HYPERTREE, JOIN, KINDS, STEPS, WRITTEN, Choice, Runner
 from bench.cyclic.sheets import Report, add_workload, better, check, summary, total
 from bench.cyclic.workloads import WORKLOADS
+from bench.harness.cells import Cell, Outcome, Settings
+from bench.harness.numbers import MoreThan
 from bench.prepare import ROOT, Places
-from bench.schemes.published import MoreThan
-from bench.schemes.run import Settings
 
 pytestmark = pytest.mark.filterwarnings("error")
 CHOSEN = ("Example-1", "YAGO-cliques", "LUBM-L+C", "Triangles")
@@ -43,7 +42,7 @@ def test_columns_agree_at_every_step(quick: tuple[str, dict[str, Any]]) -> None:
     printed, written = quick
     assert written["problems"] == []
     assert {cell["status"] for cell in written["cells"]} == {"ok"}
-    assert {(cell["benchmark"], cell["mode"]) for cell in written["cells"]} == {
+    assert {(cell["workload"], cell["mode"]) for cell in written["cells"]} == {
         (name, column) for name in CHOSEN for column in KINDS
     }
     assert all(tuple(cell["steps"]) == STEPS for cell in written["cells"])
@@ -72,12 +71,12 @@ def test_all_workloads_are_run_and_right(tmp_path: Path) -> None:
     rest = [name for name in WORKLOADS if name not in CHOSEN]
     _, written = run_table(tmp_path / "rest.json", "--only", *rest)
     assert written["problems"] == []
-    assert {cell["benchmark"] for cell in written["cells"]} == set(rest)
+    assert {cell["workload"] for cell in written["cells"]} == set(rest)
 
 
 @pytest.mark.slow
 def test_processes_of_their_own_have_peaks() -> None:
-    runner = Runner(Settings(), Places.default(), choice=Choice((JOIN, COMBINED), repeat=1))
+    runner = Runner(Settings(), Places(), choice=Choice((JOIN, COMBINED), repeat=1))
     tiny = replace(EXAMPLE, size=EXAMPLE.quick, expected={})
     runner.run([tiny])
     report = Report(120)
@@ -85,7 +84,8 @@ def test_processes_of_their_own_have_peaks() -> None:
     assert report.problems == []
     for outcome in runner.outcomes.values():
         peaks = [outcome.last(step)["peak"] for step in STEPS]
-        assert 1e6 < outcome.last("initial")["loaded"] <= peaks[0]
+        # The system counts pages for the peak in batches.
+        assert 1e6 < outcome.last("initial")["loaded"] <= 1.01 * peaks[0]
         assert peaks == sorted(peaks)
     (row,) = summary(report).rows
     assert row[-3].raw == pytest.approx(1, rel=0.5)
@@ -129,7 +129,7 @@ def test_a_wrong_number_of_facts_makes_the_command_fail(
 
 
 def test_a_program_that_is_wrong_is_shown() -> None:
-    runner = Runner(Settings(quick=True), Places.default())
+    runner = Runner(Settings(quick=True), Places())
     specs = {cell: spec | {"program": "nothing"} for cell, spec in runner.specs(EXAMPLE).items()}
     runner.specs = lambda workload: specs  # type: ignore[method-assign]
     runner.run([EXAMPLE])
@@ -141,7 +141,7 @@ def test_a_program_that_is_wrong_is_shown() -> None:
 
 
 def test_a_process_that_runs_too_long_is_ended_and_shown() -> None:
-    runner = Runner(Settings(quick=True, timeout=-29.9), Places.default())
+    runner = Runner(Settings(quick=True, timeout=-29.9), Places())
     runner.run([EXAMPLE])
     assert {found.status for found in runner.outcomes.values()} == {"timeout"}
     report = Report(120, quick=True)
@@ -185,12 +185,6 @@ def test_an_update_that_computes_anew_is_said() -> None:
     assert report.sheets[0].notes == ["-25 %: combined computed everything anew."]
 
 
-def test_what_is_not_there_is_left_out_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    places = Places(tmp_path / "workloads", tmp_path / "graphs", tmp_path / "data")
-    assert main(["table", "4.3", "--quick", "--only", "LUBM-L"], places=places) == 0
-    assert "LUBM-L is left out" in capsys.readouterr().out
-
-
 def test_wrong_calls(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["table", "5.11", "--quick", "--only", "Exp"]) == 2
     assert "--only: only table 4.3 has that" in capsys.readouterr().err
@@ -205,6 +199,6 @@ def test_published_numbers_are_complete() -> None:
     assert rows == published.SHAPES.keys() == published.SECONDS.keys() == published.PEAK_GIGABYTES.keys()
     assert all(tuple(steps) == STEPS for steps in published.SECONDS.values())
     assert published.SECONDS["YAGO"]["-25 %"].speed_up == pytest.approx(793.8, rel=1e-3)
-    assert set(Runner(Settings(quick=True), Places.default()).specs(EXAMPLE)) == {
+    assert set(Runner(Settings(quick=True), Places()).specs(EXAMPLE)) == {
         Cell("Example-1", "update", column) for column in KINDS
     }

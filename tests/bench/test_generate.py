@@ -35,7 +35,7 @@ def test_the_random_dag_has_no_cycle() -> None:
 
 def test_groups_and_sizes() -> None:
     assert len(choose(["nine"])) == 9
-    assert len(choose(["shared"])) == 11
+    assert len(choose(["packed"])) == 11
     assert not any("large" in w.groups for w in choose(["all"]))
     assert {w.source.name for w in choose(["generated"])} == set(generate.GENERATORS)
     assert scale_sizes("gen-dag") == [1000, 2000, 4000, 8000]

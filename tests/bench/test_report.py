@@ -143,12 +143,3 @@ def test_a_run_writes_its_reports_and_its_exit_code_tells(
 def test_a_wrong_name_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "closure-chian"]) == 2
     assert "no workload or group named 'closure-chian'" in capsys.readouterr().err
-
-
-def test_missing_facts_name_the_option(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bench.cli.measure_unit", lambda: 0.1)
-    places = Places(tmp_path / "none", tmp_path / "none", tmp_path / "data")
-    assert main(["run", "closure-chain", "--peers", "none"], ours=StandIn(), places=places) == 2
-    assert "GPUENGINE_WORKLOADS" in capsys.readouterr().err

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.schemes import facts, lubm
+from bench.lubm import rules as lubm
+from bench.schemes import facts
 from bench.schemes.catalogue import BENCHMARKS, BROADER, COMPONENT, LUBM
 
 GENERATED = {b.facts: b.quick for b in (*BENCHMARKS, *BROADER, COMPONENT) if b.quick and b.facts != LUBM}

@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 
 from bench.cli import main
+from bench.harness.cells import Cell, Outcome, Settings, collect
+from bench.harness.numbers import MoreThan, ratio
+from bench.harness.sheets import seconds, times
 from bench.prepare import ROOT, Places
 from bench.schemes import facts, published, tables
 from bench.schemes.catalogue import BENCHMARKS, BROADER, COMPONENT, SCHEMES, TABLES, UPDATED
 from bench.schemes.command import MAKERS
-from bench.schemes.published import MoreThan, Three, ratio
-from bench.schemes.run import Cell, Result, Runner, Settings, collect
-from bench.schemes.tables import Tables
-from bench.schemes.values import elapsed, seconds, times
+from bench.schemes.published import Three
+from bench.schemes.run import Runner
+from bench.schemes.tables import Tables, least
 from tests.bench.test_scheme_facts import closure, pairs
 
 MODES_SHOWN = ("semi-naive s", "modules s", "schemes s")
@@ -48,10 +50,11 @@ def test_sizes_are_those_of_a_search_from_every_node(quick: tuple[str, dict[str,
     edges, links = facts.dag(BENCHMARKS[0].quick)["edge"], facts.categories(BROADER[0].quick)
     right = {"TC": len(closure(pairs(edges))), "broader 0.2M": len(closure(pairs(links)))}
     found = {
-        (cell["benchmark"], size)
+        (cell["workload"], size)
         for cell in quick[1]["cells"]
-        if cell["benchmark"] in right and "initial" in cell["steps"]
-        for size in cell["steps"]["initial"]["sizes"].values()
+        if cell["workload"] in right and "initial" in cell["steps"]
+        for run in cell["steps"]["initial"]
+        for size in run["sizes"].values()
     }
     assert found == set(right.items())
 
@@ -78,58 +81,56 @@ def test_a_wrong_size_is_an_error(
     assert "U, initial: U: schemes says 4,177; 14 is right" in capsys.readouterr().out
 
 
-def made(results: dict[Cell, Result]) -> Tables:
+def made(outcomes: dict[Cell, Outcome]) -> Tables:
     runner = Runner(Settings(timeout=300), Places(Path("none"), Path("none")))
-    runner.results = results
+    runner.outcomes = outcomes
     return Tables(runner)
+
+
+def initial(*runs: dict[str, Any], status: str = "ok") -> Outcome:
+    return Outcome(status, ("initial",), {"initial": list(runs)} if runs else {})
 
 
 def test_modes_that_disagree_and_cells_that_fail_are_problems() -> None:
     sheet = made({})
-    one, other = (Result("ok", {"initial": {"seconds": 1.0, "sizes": {"path": n}}}) for n in (3, 4))
-    sheet.check("TC", "initial", {"modules": one, "schemes": other, "semi-naive": Result("timeout")}, {})
-    sheet.check("TC", "initial", {"modules": Result("failed", reason="out of luck")}, {})
+    one, other, again = ({"seconds": 1.0, "sizes": {"path": n}} for n in (3, 4, 5))
+    found = {"modules": initial(one), "schemes": initial(other), "semi-naive": initial(status="timeout")}
+    sheet.check("TC", "initial", found, {})
+    sheet.check("TC", "initial", {"modules": Outcome("failed", reason="out of luck")}, {})
+    sheet.check("TCU", "initial", {"modules": initial(one, again)}, {})
     assert sheet.problems == [
         "TC, initial: path: engines disagree (modules: 3; schemes: 4)",
         "TC, modules: out of luck",
+        "TCU, modules, initial: two runs give different sizes",
     ]
 
 
 def test_a_time_out_is_a_lower_bound() -> None:
-    ended, fast = Result("timeout"), Result("ok", {"initial": {"seconds": 0.5}})
+    ended, fast = initial(status="timeout"), initial({"seconds": 0.5}, {"seconds": 0.7})
     assert seconds(ended, "initial", 300).text == "> 300"
-    assert times(ratio(elapsed(ended, "initial", 300), elapsed(fast, "initial", 300))).text == "> 600x"
-    assert times(ratio(elapsed(fast, "initial", 300), elapsed(ended, "initial", 300))).text == "–"
+    assert times(ratio(least(ended, "initial", 300), least(fast, "initial", 300))).text == "> 600x"
+    assert times(ratio(least(fast, "initial", 300), least(ended, "initial", 300))).text == "–"
     # In the second of three steps: what was left of the time, and nothing is known of the third.
-    ended = Result("timeout", {"one": {"seconds": 100.0}})
-    shown = [seconds(ended, step, 300, ("one", "two", "three")).text for step in ("one", "two", "three")]
-    assert shown == ["100", "> 200", "–"]
+    ended = Outcome("timeout", ("one", "two", "three"), {"one": [{"seconds": 100.0}]})
+    assert [seconds(ended, step, 300).text for step in ended.order] == ["100", "> 200", "–"]
 
 
 def test_a_process_that_runs_too_long_is_ended() -> None:
-    runner = Runner(Settings(timeout=-29.9), Places.default())
-    cell = Cell("materialise", COMPONENT.name, SCHEMES)
+    runner = Runner(Settings(timeout=-29.9), Places())
+    cell = Cell(COMPONENT.name, "materialise", SCHEMES)
     runner.run({cell: runner.benchmark_spec("materialise", COMPONENT, SCHEMES)})
-    assert runner.results[cell].status == "timeout"
+    assert runner.outcomes[cell].status == "timeout"
 
 
 def test_of_several_runs_the_fastest_counts() -> None:
     lines = ['{"cell": 0, "step": "a", "seconds": 2, "sizes": {"p": 1}}',
              '{"cell": 0, "step": "a", "seconds": 1, "sizes": {"p": 1}}',
              '{"cell": 1, "error": "out of luck"}', '{"cell": 1, "st']  # fmt: skip
-    one, other = collect(2, lines)
-    assert (one.status, one.seconds("a"), other.status, other.reason) == ("ok", 1, "failed", "out of luck")
-    assert collect(1, [lines[0], lines[1].replace('"p": 1', '"p": 2')])[0].status == "failed"
-    again = collect(1, [lines[0].replace("2", "0.5")])[0]
-    assert one.with_again(again).seconds("a") == 0.5
-    assert one.with_again(Result("memory")).status == "memory"
-
-
-def test_what_is_not_there_is_left_out_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    places = Places(tmp_path / "workloads", tmp_path / "graphs", tmp_path / "data")
-    assert main(["table", "real", "--quick"], places=places) == 0
-    assert "OL is left out" in capsys.readouterr().out
-    assert "LUBM-1" in made({}).left_out(BENCHMARKS)[0]
+    one, other = collect([("a",), ("a",)], lines)
+    assert (one.status, one.best("a")["seconds"], one.sizes("a")) == ("ok", 1, {"p": 1})
+    assert (other.status, other.reason, other.best("a")) == ("failed", "out of luck", {})
+    (disagreeing,) = collect([("a",)], [lines[0], lines[1].replace('"p": 1', '"p": 2')])
+    assert disagreeing.sizes("a") is None
 
 
 def test_an_unknown_table_is_a_wrong_call() -> None:
@@ -148,7 +149,7 @@ def test_published_numbers_are_complete() -> None:
     assert all(table.keys() == rows for table in by_row)
     assert all(isinstance(three, Three) and three.schemes for table in by_row for three in table.values())
     assert {b.thesis for b in BENCHMARKS} | {row for _, _, row in UPDATED} <= rows
-    assert {b.thesis for b in BROADER} == published.BROADER_SECONDS.keys() == published.BROADER_FACTS.keys()
+    assert {b.thesis for b in BROADER} == published.BROADER_SECONDS.keys()
     assert {b.modular for b in BENCHMARKS if b.modular} <= published.MODULAR.keys()
     assert len(published.QUERIES) == 26
     assert {q.row for b in BENCHMARKS for q in b.queries if q.row} <= published.QUERIES.keys()

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from bench.cells import Cell, Outcome
 from bench.cli import main
+from bench.harness.cells import Cell, Outcome, Settings
 from bench.prepare import ROOT, Places
-from bench.schemes.run import Settings
 from bench.spark import facts, workloads
 from bench.spark.run import Choice, Runner, steps_of
 from bench.spark.sheets import Report, add_workload, check, targets
-from bench.spark.workloads import BY_NAME, DECOMPOSED, DRIVER, LOCAL, PLAIN, WORKLOADS, Workload
+from bench.spark.workloads import DECOMPOSED, DRIVER, LOCAL, PLAIN, WORKLOADS, Workload
 
+BY_NAME = {workload.name: workload for workload in WORKLOADS}
 RANDOM = BY_NAME["closure-random"]
 
 
@@ -124,7 +124,7 @@ def test_a_failure_is_a_problem_and_a_limit_is_a_bound() -> None:
     assert problem == "closure-random, driver on local[2]: failed: SparkError: no"
     rows = {row["contender"]: row for row in report.sheets[0].to_json()["rows"]}
     assert rows[DECOMPOSED]["loop/ this"] == "> 25.0"
-    assert rows[PLAIN]["s"] == "> 50"
+    assert rows[PLAIN]["s"] == "> 50.0"
     assert "plain loop on local[2]: timeout" in report.sheets[0].notes
     assert [(row[1].text, row[2].text) for row in targets(report).rows] == [
         ("> 25x", "holds"),

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.cells import ANEW, DUCKDB, UPDATE, Cell, Outcome, collect
 from bench.cli import main
+from bench.harness.cells import ANEW, DUCKDB, UPDATE, Cell, Outcome, Settings, collect
+from bench.harness.numbers import MoreThan
 from bench.prepare import ROOT, Places
-from bench.schemes.published import MoreThan
-from bench.schemes.run import Settings
 from bench.updates import facts, published, workloads
 from bench.updates.facts import Pool
 from bench.updates.run import Runner
 from bench.updates.sheets import Report, add_workload, check
-from bench.updates.workloads import BY_NAME, FULL, LATENCIES, WORKLOADS, Workload
+from bench.updates.workloads import FULL, LATENCIES, WORKLOADS, Workload
 
 pytestmark = pytest.mark.filterwarnings("error")
-TINY = replace(BY_NAME["DAG-R"], size=40, quick=40, modes={"": None})
+DAG_R = next(workload for workload in WORKLOADS if workload.name == "DAG-R")
+TINY = replace(DAG_R, size=40, quick=40, modes={"": None})
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_processes_of_their_own_have_peaks(tmp_path: Path, monkeypatch: pytest.M
 
 def run(workload: Workload, **settings: Any) -> tuple[Runner, Report]:
     """One quick run of a workload."""
-    runner = Runner(Settings(quick=True, **settings), Places.default())
+    runner = Runner(Settings(quick=True, **settings), Places())
     runner.run([workload])
     report = Report(300, quick=True)
     add_workload(report, workload, runner.outcomes)
@@ -215,12 +215,6 @@ def test_of_two_processes_the_faster_step_counts() -> None:
     best = one.with_again(other)
     assert (best.seconds("a"), best.seconds("b")) == ([1], [1])
     assert one.with_again(Outcome("memory")).status == "memory"
-
-
-def test_what_is_not_there_is_left_out_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    places = Places(tmp_path / "workloads", tmp_path / "graphs", tmp_path / "data")
-    assert main(["updates", "--quick", "--only", "LUBM-OWL"], places=places) == 0
-    assert "LUBM-OWL is left out" in capsys.readouterr().out
 
 
 def test_an_unknown_workload_is_a_wrong_call() -> None:

@@ -48,7 +48,7 @@ RULES = (
     ".decl triple(x: number, y: number, z: number)\ntriple(x, y, z) :- edge(x, y), edge(y, z), x != z.",
 )
 _WARM = 60
-_FIRST = 20  # so many transactions are there before anybody is killed
+FIRST = 20  # so many transactions are there before anybody is killed
 _NUMBER = struct.Struct("<Q")
 Acknowledge = Callable[[int], None]
 
@@ -134,7 +134,7 @@ def check(path: Path, *, read_only: bool) -> int:
 
 
 def _rows(kb: ge.Engine, name: str) -> Any:
-    from gpuengine.evaluation.budget import Budget
+    from gpuengine.evaluation.placement.budget import Budget
     from gpuengine.relation import RelationView
 
     return RelationView(name, kb.relations[name].attributes, kb.loaded[name], kb.dictionary, Budget(None))
@@ -258,14 +258,17 @@ def in_child(work: Callable[[], Any]) -> Any:
 
 
 def kill(path: Path, writer: str, kills: int, longest: float, seed: int) -> dict[str, Any]:
-    """Kill writers a random time after they are ready; what was acknowledged is there each time."""
+    """Kill writers that are ready, some transactions and a random time later; what was acknowledged is there.
+
+    Every second one is killed after its first transaction, however long that takes.
+    """
     rng = random.Random(seed)
     kb = path / "kb"
     copies = path / "copies"
     copies.mkdir(parents=True)
 
     _warm_up(path / "warm")
-    number = in_child(lambda: _write(kb, _FIRST))
+    number = in_child(lambda: _write(kb, FIRST))
     acknowledged = []
     for one in range(kills):
         read_end, write_end = os.pipe()
@@ -276,11 +279,14 @@ def kill(path: Path, writer: str, kills: int, longest: float, seed: int) -> dict
         start, own_seed = number, seed * 1000 + one
         pid = fork(lambda: WRITERS[writer](kb, start, own_seed, acknowledge))  # noqa: B023
         os.close(write_end)
-        assert os.read(read_end, _NUMBER.size), "the writer did not get ready"
+        done = number
+        for _ in range(1 if writer == "save" else 1 + one % 2):
+            record = os.read(read_end, _NUMBER.size)
+            assert record, "the writer did not get ready"
+            done = _NUMBER.unpack(record)[0]
         time.sleep(rng.uniform(0, longest))
         os.kill(pid, signal.SIGKILL)
         assert os.WIFSIGNALED(os.waitpid(pid, 0)[1]), "the writer failed by itself"
-        done = number
         while record := os.read(read_end, _NUMBER.size):
             done = _NUMBER.unpack(record)[0]
         os.close(read_end)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuengine.cli import main
-from gpuengine.evaluation import accelerator
+from gpuengine.evaluation.placement import accelerator
 from gpuengine.kernels.contract import DeviceUnavailable
 from tests.cli.processes import reach_project
 from tests.evaluation.accelerator import Accelerator

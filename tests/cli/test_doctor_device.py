@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuengine import device_check, device_tuning
 from gpuengine.cli import main
-from gpuengine.device_tuning import Measured, RoundTimes, choose, measure
-from gpuengine.doctor import Finding, examine
-from gpuengine.evaluation import accelerator
+from gpuengine.doctor import Finding, checkup, examine, tuning
+from gpuengine.doctor.tuning import Measured, RoundTimes, choose, measure
+from gpuengine.evaluation.placement import accelerator
 from gpuengine.evaluation.thresholds import Thresholds, load_thresholds, store_thresholds
 from gpuengine.kernels.contract import DeviceError, DeviceUnavailable
 from gpuengine.kernels.cuda import backend, selftest
@@ -107,7 +106,7 @@ def use(monkeypatch: pytest.MonkeyPatch, device: EmulatedDevice, names: Sequence
     monkeypatch.setattr(backend, "open_device", lambda index=0, memory=None: CudaBackend(device))
     monkeypatch.setattr(selftest, "all_checks", lambda: checks)
     monkeypatch.setattr(selftest, "DEFAULT_SIZE", SMALL)
-    monkeypatch.setattr(device_check, "SIZES", device_check.Sizes(elements=1000, nodes=60, degree=3))
+    monkeypatch.setattr(checkup, "SIZES", checkup.Sizes(elements=1000, nodes=60, degree=3))
 
 
 @pytest.mark.slow
@@ -124,10 +123,10 @@ def test_the_suite_and_the_benchmark_run_on_the_class_for_real_gpus() -> None:
     gpu = GpuDevice(0, None, StandIn())
     outcomes = list(run_checks(gpu, size=300))
     assert [(outcome.name, outcome.message) for outcome in outcomes if not outcome.passed] == []
-    described = device_check.describe(CudaBackend(gpu))
+    described = checkup.describe(CudaBackend(gpu))
     assert described["compute capability"] == "8.0"
-    sizes = device_check.Sizes(elements=500, nodes=40, degree=3)
-    measured = {line.name: line.amount for line in device_check.benchmark(CudaBackend(gpu), sizes)}
+    sizes = checkup.Sizes(elements=500, nodes=40, degree=3)
+    measured = {line.name: line.amount for line in checkup.benchmark(CudaBackend(gpu), sizes)}
     assert measured["closure, CPU"] == measured["closure, device"] > 100
 
 
@@ -268,7 +267,7 @@ def times_of(device_round: float, device_rate: float, host_rate: float, opening:
     """What the same machine gives at all sizes."""
     timer = machine(device_round, device_rate, host_rate)
     rounds = []
-    for delta in device_tuning.DELTAS:
+    for delta in tuning.DELTAS:
         whole = {name: timer(f"{name} whole", delta, lambda: None) for name in ("host", "device")}
         half = {name: timer(f"{name} half", delta, lambda: None) for name in ("host", "device")}
         each = {name: (whole[name] - half[name]) / 8 for name in whole}
@@ -291,7 +290,7 @@ def test_thresholds_are_where_the_device_gets_faster() -> None:
 
 def test_a_device_that_is_never_faster_is_never_used() -> None:
     chosen = choose(times_of(device_round=100e-6, device_rate=1e6, host_rate=2e7, opening=0.1))
-    assert chosen.small_delta == device_tuning.DELTAS[-1]
+    assert chosen.small_delta == tuning.DELTAS[-1]
     assert chosen.large_delta == chosen.auto_facts == 1 << 40
 
 
@@ -309,9 +308,9 @@ def test_tuning_stores_what_it_found(
 ) -> None:
     use(monkeypatch, EmulatedDevice(threads=1))
     monkeypatch.setenv("GPUENGINE_CONFIG_DIR", str(tmp_path))
-    monkeypatch.setattr(device_tuning, "DELTAS", (16, 64))
-    monkeypatch.setattr(device_tuning, "MOVED_ROWS", 1000)
-    monkeypatch.setattr(device_tuning, "best_of_several", machine(100e-6, 1e9, 2e7))
+    monkeypatch.setattr(tuning, "DELTAS", (16, 64))
+    monkeypatch.setattr(tuning, "MOVED_ROWS", 1000)
+    monkeypatch.setattr(tuning, "best_of_several", machine(100e-6, 1e9, 2e7))
     store_thresholds("emulated", Thresholds(small_delta=12_345))
     store_thresholds("another", Thresholds(small_delta=7))
     assert main(["doctor", "--tune", *(["--json"] if as_json else [])]) == 0

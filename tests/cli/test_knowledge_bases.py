@@ -451,7 +451,7 @@ def test_show_as_json(project: Project) -> None:
         "bytes": found["relations"]["path"]["bytes"],
     }
     assert found["rules"] == 2 and found["rule_texts"][0] == "path(x, y) :- edge(x, y)."
-    assert (found["version"], found["generation"], found["commits"], found["wanted"]) == (1, 1, 1, None)
+    assert (found["version"], found["generation"], found["commits"], found["wanted"]) == (2, 1, 1, None)
     assert found["journal"]["commits"] == 1
     sizes = {file.name: file.stat().st_size for file in (project.folder / "kb").iterdir()}
     assert found["bytes"] == sum(size for name, size in sizes.items() if name != "lock")

@@ -163,3 +163,16 @@ def test_svg_into_a_missing_folder(tmp_path: Path) -> None:
     done = gpuengine("plan", "reach.dl", "--svg", "nowhere/plan.svg", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr == "error: can't write nowhere/plan.svg: No such file or directory\n"
+
+
+def test_the_program_after_a_pass(tmp_path: Path) -> None:
+    (tmp_path / "same.dl").write_text(
+        ".decl e(x: number, y: number)\n.input e\n.decl same(x: number, y: number) eqrel\n.output same\n"
+        "same(x, y) :- e(x, y).\n"
+    )
+    done = gpuengine("plan", "same.dl", "--after", "close-equivalences", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "same(x, z) :- same(x, y), same(y, z)." in done.stdout.splitlines()
+    done = gpuengine("plan", "same.dl", "--after", "closing", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "no pass 'closing'; it is one of close-equivalences, blank-single-variables" in done.stderr

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from tests.cli.processes import gpuengine, reach_project, visible_files
 
@@ -136,3 +138,17 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     )
     assert done.stderr == ""
     assert done.stdout.splitlines()[-1] == "141"
+
+
+def test_columns_by_position_are_warned_of(tmp_path: Path) -> None:
+    (tmp_path / "p.dl").write_text(".decl edge(x: number, y: number)\n.input edge\n.output edge\n")
+    (tmp_path / "edge").mkdir()
+    for part in range(2):
+        parquet.write_table(pa.table({"src": [part], "dst": [5]}), tmp_path / "edge" / f"{part}.parquet")
+    done = gpuengine("run", "p.dl", "-D", "out", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.count("warning: edge: no column is named as an attribute: the columns (src, dst)") == 1
+    assert "warning" not in gpuengine("run", "p.dl", "-D", "out", "-w", cwd=tmp_path).stderr
+    parquet.write_table(pa.table({"y": [1], "src": [5]}), tmp_path / "edge" / "2.parquet")
+    done = gpuengine("run", "p.dl", "-D", "out", cwd=tmp_path)
+    assert done.returncode == 1 and "the columns are (y, src), the attributes (x, y)" in done.stderr

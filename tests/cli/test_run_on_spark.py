@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuengine import Engine
-from gpuengine.cli.spark_work import telling_lines
+from gpuengine.cli.spark import telling_lines
 from tests.cli.processes import OnTerminal, gpuengine, reach_project
 
 ON_SPARK = ("--on", "spark", "--master", "local[2]", "--conf", "spark.ui.enabled=false")

@@ -7,7 +7,7 @@ from typing import Any
 from gpuengine.evaluation.thresholds import Thresholds
 from gpuengine.kernels.cuda.backend import CudaBackend
 from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
-from gpuengine.kernels.cuda.devices.simulator import SimulatedDevice
+from tests.kernels.cuda.simulator import SimulatedDevice
 
 #: Every stratum starts on the device and stays there.
 EVERYWHERE = Thresholds(auto_facts=0, small_delta=0, large_delta=0)

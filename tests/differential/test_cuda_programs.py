@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import gpuengine.engine
+import gpuengine.evaluation.options
 from gpuengine.cli import main
-from gpuengine.evaluation.accelerator import Accelerator
+from gpuengine.evaluation.placement.accelerator import Accelerator
 from gpuengine.evaluation.thresholds import Thresholds
 from tests.differential.devices import BACK_AND_FORTH, EVERYWHERE, emulated
 from tests.test_programs import NAMES, PROGRAMS, _arguments, _files, _text
@@ -25,7 +25,9 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     def run(name: str, thresholds: Thresholds) -> None:
         folder, out = PROGRAMS / name, tmp_path / "out"
         expected, errors = folder / "expected", folder / "expected.err"
-        monkeypatch.setattr(gpuengine.engine, "find_accelerator", lambda *_: Accelerator(BACKEND, thresholds))
+        monkeypatch.setattr(
+            gpuengine.evaluation.options, "find_accelerator", lambda *_: Accelerator(BACKEND, thresholds)
+        )
         monkeypatch.chdir(folder)
         code = main(_arguments(folder, out))
         printed = capfd.readouterr()

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gpuengine as ge
-from gpuengine.evaluation import node_tables, stratum
+from gpuengine.evaluation.driver import node_tables, stratum
 from tests.cyclic_programs import MODES, Mode, cyclic_programs, hypertrees
 from tests.differential.compare import engine_facts, oracle_facts
 from tests.generated import Case

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpuengine as ge
-from gpuengine.evaluation import scheme_reads
+from gpuengine.evaluation.rules import scheme_reads
 from gpuengine.evaluation.thresholds import Thresholds
 from gpuengine.planning import scheme_costs
 from tests.differential.compare import assert_agrees, engine_facts, oracle_facts

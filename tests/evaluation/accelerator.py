@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from gpuengine.evaluation.thresholds import Thresholds
-from gpuengine.kernels import reference
 from gpuengine.kernels.contract import Bounds, DeviceError, DeviceMemoryError, Domain, Pipeline, Status
+from tests.kernels import reference
 
 NEVER = 1 << 60
 #: Every stratum starts on the accelerator and stays there.

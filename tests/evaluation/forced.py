@@ -7,7 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from gpuengine.evaluation import body, stratum, variants, workers
+from gpuengine.evaluation import fixpoint
+from gpuengine.evaluation.driver import stratum
+from gpuengine.evaluation.placement import workers
+from gpuengine.evaluation.rules import body, variants
 
 #: `Rows` are never smaller than this, so a smaller buffer would hold more than was reserved for it.
 LEAST_BUFFER = 16
@@ -27,6 +30,7 @@ def forced(
             patch.setattr(stratum, "SMALL_DELTA", small_delta)
             patch.setattr(variants, "SMALL_DELTA", small_delta)
         if small_work is not None:
+            patch.setattr(fixpoint, "SMALL_WORK", small_work)
             patch.setattr(stratum, "SMALL_WORK", small_work)
         if chunk_rows is not None:
             patch.setattr(body, "CHUNK_ROWS", chunk_rows)

@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 
 import gpuengine as ge
 from gpuengine.errors import Interrupted
-from gpuengine.evaluation.database import Database
-from gpuengine.evaluation.fixpoint import Fixpoint
-from gpuengine.evaluation.placement import Placement
+from gpuengine.evaluation.fixpoint import evaluate_plan
+from gpuengine.evaluation.placement.placement import Placement
+from gpuengine.evaluation.rules.context import Context
+from gpuengine.evaluation.rules.database import Database
 from gpuengine.evaluation.thresholds import Thresholds
-from gpuengine.kernels.reference import ReferenceBackend
 from tests.differential.compare import assert_agrees, engine_facts, oracle_facts, rows_of
 from tests.evaluation.accelerator import AFTER_THE_START, ALTERNATING, EVERYWHERE, NOWHERE, Accelerator
 from tests.evaluation.forced import forced
 from tests.generated import Case
+from tests.kernels.reference import ReferenceBackend
 from tests.planning.random_recursion import recursive_program
 from tests.planning.test_split import always_worthwhile
 from tests.strategies import cases, counters, queries
@@ -198,11 +199,11 @@ def test_a_size_limit(place: str) -> None:
     assert 40 <= len(kb["p"]) < 210
 
 
-def evaluation(engine: ge.Engine) -> Fixpoint:
+def evaluation(engine: ge.Engine) -> Context:
     database = Database(engine.program, engine.dictionary)
     for name, table in engine.loaded.items():
         database.tables[name].insert(table.columns(), len(table))
-    return Fixpoint(engine.plan(), database, placement=Placement(engine.accelerator))
+    return Context(engine.plan(), database, placement=Placement(engine.options.accelerator))
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -216,11 +217,11 @@ def test_stop_from_another_thread(place: str) -> None:
         """,
         **options(place),
     )
-    fixpoint = evaluation(kb)
-    timer = threading.Timer(0.2, lambda: fixpoint.stop.__setitem__(0, 1))
+    context = evaluation(kb)
+    timer = threading.Timer(0.2, lambda: context.stop.__setitem__(0, 1))
     timer.start()
     with pytest.raises(Interrupted):
-        fixpoint.run()
+        evaluate_plan(context)
     timer.join()
 
 
@@ -237,9 +238,9 @@ def test_stop_within_one_rule(place: str, facts: int) -> None:
         **options(place),
     )
     kb.load("e", [(i,) for i in range(facts)])
-    fixpoint = evaluation(kb)
-    timer = threading.Timer(0.3, lambda: fixpoint.stop.__setitem__(0, 1))
+    context = evaluation(kb)
+    timer = threading.Timer(0.3, lambda: context.stop.__setitem__(0, 1))
     timer.start()
     with pytest.raises(Interrupted):
-        fixpoint.run()
+        evaluate_plan(context)
     timer.join()

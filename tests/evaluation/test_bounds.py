@@ -8,8 +8,8 @@ from hypothesis import given, settings
 
 import gpuengine as ge
 from gpuengine.errors import EvaluationError
-from gpuengine.evaluation.bounds import flow_bounds
-from gpuengine.evaluation.database import Database
+from gpuengine.evaluation.rules.bounds import flow_bounds
+from gpuengine.evaluation.rules.database import Database
 from gpuengine.language import parse_program
 from gpuengine.schemes.table import Table
 from gpuengine.terms.dictionary import Dictionary

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 import gpuengine as ge
 from gpuengine.errors import GpuEngineError, MemoryBudgetError
-from gpuengine.evaluation.budget import Budget, available_memory, parse_size
+from gpuengine.evaluation.placement.budget import Budget
+from gpuengine.limits import parse_size
+from gpuengine.machine import available_memory
 
 CLOSURE = """
 .decl edge(x: number, y: number)
@@ -78,7 +81,7 @@ def test_the_engine_is_as_it_was_before_and_can_be_used_again() -> None:
     with pytest.raises(MemoryBudgetError):
         engine.materialise()
     assert len(engine["path"]) == 1275
-    engine.memory = 1 << 30
+    engine.options = replace(engine.options, memory=1 << 30)
     assert len(engine.materialise()["path"]) == 3000 * 3001 // 2
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gpuengine as ge
 from gpuengine.errors import BackendError, EvaluationError, MemoryBudgetError
-from gpuengine.evaluation import accelerator
+from gpuengine.evaluation.placement import accelerator
 from gpuengine.kernels.contract import DeviceError, DeviceUnavailable, PackageMissing
 from tests.differential.compare import assert_agrees, rows_of
 from tests.evaluation.accelerator import (
@@ -198,7 +198,7 @@ def test_auto_does_without_what_can_not_be_opened(monkeypatch: pytest.MonkeyPatc
     made.load("edge", EDGES)
     made.materialise()
     assert rows_of(made, "path") == PATHS and made.backend == "cpu"
-    assert made.accelerator.unavailable == "the driver is too old"
+    assert made.options.accelerator.unavailable == "the driver is too old"
 
 
 def test_auto_opens_nothing_for_small_data(monkeypatch: pytest.MonkeyPatch) -> None:

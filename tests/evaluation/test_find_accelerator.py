@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpuengine.evaluation import accelerator
-from gpuengine.evaluation.accelerator import find_accelerator, gpu_present
+from gpuengine.evaluation.placement import accelerator
+from gpuengine.evaluation.placement.accelerator import find_accelerator, gpu_present
 from gpuengine.evaluation.thresholds import Thresholds
 from tests.evaluation.accelerator import Accelerator as Device
 
@@ -67,7 +67,7 @@ def test_a_backend_of_ones_own() -> None:
 def test_auto_without_a_driver_imports_nothing_of_cuda() -> None:
     program = (
         "import sys, gpuengine as ge\n"
-        "from gpuengine.evaluation import accelerator\n"
+        "from gpuengine.evaluation.placement import accelerator\n"
         "accelerator._EVIDENCE = ()\n"
         "kb = ge.Engine('.decl a(x: number)\\n.decl b(x: number)\\na(1).\\nb(x) :- a(x).')\n"
         "assert len(kb.materialise()['b']) == 1\n"

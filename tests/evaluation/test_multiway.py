@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gpuengine as ge
-from gpuengine.evaluation import multiway, multiway_join
+from gpuengine.evaluation.rules import multiway, multiway_join
 from gpuengine.planning.evaluators import Evaluator
 
 DECLARATIONS = """.decl e(x: number, y: number)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gpuengine as ge
 from gpuengine.errors import EvaluatorError, MemoryBudgetError
-from gpuengine.evaluation.budget import Budget
-from gpuengine.evaluation.node_tables import StratumNodes
+from gpuengine.evaluation.driver.node_tables import StratumNodes
+from gpuengine.evaluation.placement.budget import Budget
 from gpuengine.language.program import BodyOrder
 from gpuengine.planning.evaluators import Evaluator
 from gpuengine.planning.node_rules import is_node
@@ -243,22 +244,24 @@ def test_limits_are_kept_by_joins() -> None:
 # -- reductions that heads share ---------------------------------------------------------------------
 
 
-def test_a_reduction_is_shared_until_the_facts_move() -> None:
-    """Making room moves the columns that a reduction reads, even if no fact comes."""
+def test_a_reduction_is_shared_until_the_facts_change() -> None:
+    """What it reads owns its memory: making room for more facts does no harm."""
     with hypertrees(Mode(True)):
         kb = loaded(f"{DECLARED}p(x, y), q(y, x) :- {CYCLE}.").materialise()
-        maintainer = kb._updater.maintainer()
+        maintainer = kb._updater.maintainer(kb.current)
         context = maintainer.context
         first, second = (rule for rule in maintainer.rules if rule.order is BodyOrder.TREE)
         runner = maintainer.strata[0].derivations.runner
         kept = []
-        for rule in (first, second, first):
+        for rule in (first, second, first, second):
             runner.run(Variant(rule, None, frozenset()))
             kept.append(context.last_reduction[1])
-            if len(kept) == 2:
-                for name in nodes(kb):
-                    kb.database.tables[name].rows.reserve(1 << 22)
-        assert kept[0] is kept[1] is not kept[2]
+            for table in (kb.database.tables[name] for name in nodes(kb)):
+                if len(kept) == 2:
+                    table.rows.reserve(1 << 22)
+                if len(kept) == 3:
+                    table.insert([np.full(1, 7, np.uint32)] * table.arity, 1)
+        assert kept[0] is kept[1] is kept[2] is not kept[3]
 
 
 # -- asking ------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import gpuengine as ge
+from gpuengine.evaluation.rules.tree_join import TreeJoin
 from gpuengine.evaluation.thresholds import Thresholds
-from gpuengine.evaluation.tree_join import TreeJoin
 from gpuengine.language.program import Atom
 from gpuengine.planning.node_rules import is_node
 from gpuengine.schemes.table import Table

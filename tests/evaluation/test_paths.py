@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuengine.evaluation import stratum
-from gpuengine.evaluation.small_rounds import run_small_rounds
-from gpuengine.evaluation.stratum import StratumEvaluation
+from gpuengine.evaluation.driver import stratum
+from gpuengine.evaluation.driver.small_rounds import SmallRounds
+from gpuengine.evaluation.driver.stratum import StratumEvaluation
 from tests.differential.compare import assert_agrees, engine_facts
 from tests.evaluation.forced import forced
 from tests.generated import Case
@@ -108,18 +108,18 @@ def test_the_path_is_the_one_that_was_forced(
     monkeypatch: pytest.MonkeyPatch, path: str, compiled: bool
 ) -> None:
     calls = {"compiled": 0, "python": 0}
-    run_round = StratumEvaluation._run_round
+    run_round = StratumEvaluation.run_round
 
     def small(*args: Any) -> Any:
         calls["compiled"] += 1
-        return run_small_rounds(*args)
+        return SmallRounds(*args)
 
     def large(self: StratumEvaluation) -> int:
         calls["python"] += 1
         return run_round(self)
 
-    monkeypatch.setattr(stratum, "run_small_rounds", small)
-    monkeypatch.setattr(StratumEvaluation, "_run_round", large)
+    monkeypatch.setattr(stratum, "SmallRounds", small)
+    monkeypatch.setattr(StratumEvaluation, "run_round", large)
     with forced(**PATHS[path]):
         engine_facts(MUTUAL, graph(90, 150), threads=1)
     assert (calls["compiled"] > 0) == compiled and (calls["python"] > 0) != compiled

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gpuengine.evaluation.accelerator import Accelerator
-from gpuengine.evaluation.placement import Placement
+from gpuengine.evaluation.placement.accelerator import Accelerator
+from gpuengine.evaluation.placement.placement import Placement
 from gpuengine.evaluation.thresholds import Thresholds
 from gpuengine.kernels.contract import Backend, DeviceMemoryError, DeviceUnavailable
 from gpuengine.kernels.cpu.backend import CPU

@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gpuengine.errors import Interrupted
-from gpuengine.evaluation import reduction
-from gpuengine.evaluation.database import Database
-from gpuengine.evaluation.reduction import (
+from gpuengine.evaluation.rules import reduction
+from gpuengine.evaluation.rules.database import Database
+from gpuengine.evaluation.rules.reduction import (
     Instantiations,
     Reduction,
     Source,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import gpuengine as ge
 from gpuengine.errors import EvaluationError, GpuEngineError, MemoryBudgetError, SchemeError
+from gpuengine.evaluation.driver import small_rounds
 from gpuengine.planning import scheme_costs
 from gpuengine.schemes.closure import Closure
 from gpuengine.schemes.equivalence import Equivalence
@@ -154,6 +155,7 @@ def test_a_table_that_outgrows_its_estimate_with_other_rules(monkeypatch: pytest
     monkeypatch.setattr(scheme_costs, "LEAST_PAIRS", 5)
     monkeypatch.setattr(scheme_costs, "LEAST_GROWTH", 10**9)
     monkeypatch.setattr(scheme_costs, "OFF", 1)
+    monkeypatch.setattr(small_rounds, "_TURN", 1)  # schemes are reconsidered between turns
     rules = GROWING.replace("600", "12") + "r(y, x) :- r(x, y), s(x, y). u(x, y) :- r(y, x), s(x, _)."
     facts = {"e": [(0, 1)], "s": [(7, 3), (2, 2), (3, 7)]}
     kb = run(rules, facts)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuengine.errors import GpuEngineError
-from gpuengine.evaluation.accelerator import Accelerator
+from gpuengine.evaluation.placement.accelerator import Accelerator
 from gpuengine.evaluation.thresholds import (
     Thresholds,
     load_thresholds,

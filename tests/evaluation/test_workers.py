@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gpuengine.errors import Interrupted
-from gpuengine.evaluation import workers
-from gpuengine.evaluation.workers import Workers
+from gpuengine.evaluation.placement import workers
+from gpuengine.evaluation.placement.workers import Workers
 from gpuengine.kernels.contract import Domain, Driver, IndexProbe, Insert, Pipeline, Probe, write
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.program import Program

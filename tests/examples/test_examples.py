@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NAMES = ("road-graph", "points-to", "same-generation", "access-policy")
+NAMES = ("road-graph", "points-to", "same-generation", "access-policy", "sensor-alarms")
+OF_TRIPLES = ("food",)
+"""Whose commands are tested with RDF's: tests/rdf/test_cli.py."""
 
 
 def run(name: str, tmp_path: Path) -> dict[str, set[tuple[str, ...]]]:
@@ -44,7 +46,7 @@ def rows(text: str) -> set[tuple[str, ...]]:
 
 
 def test_every_example_is_tested() -> None:
-    assert sorted(path.parent.name for path in EXAMPLES.glob("*/README.md")) == sorted(NAMES)
+    assert sorted(path.parent.name for path in EXAMPLES.glob("*/README.md")) == sorted(NAMES + OF_TRIPLES)
 
 
 def test_road_graph(tmp_path: Path) -> None:
@@ -151,7 +153,7 @@ def test_access_policy(tmp_path: Path) -> None:
     assert results["busiest"] == {("ada",), ("cleo",)}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "sensor-alarms"])
 def test_every_program_has_a_plan(name: str) -> None:
     from gpuengine import Engine
     from gpuengine.planning.explain import explain
@@ -159,3 +161,16 @@ def test_every_program_has_a_plan(name: str) -> None:
 
     (program,) = (EXAMPLES / name).glob("*.dl")
     assert "Stratum 1" in explain(explain_plan(program.name, Engine(program).plan()))
+
+
+def test_sensor_alarms(tmp_path: Path) -> None:
+    results = run("sensor-alarms", tmp_path)
+    day = "2026-03-01T"
+    assert results["Alarm"] == {
+        (f"Alarm(east)@[{day}15:10:00Z,{day}17:00:00Z)",),
+        (f"Alarm(north)@[{day}12:10:00Z,{day}13:20:00Z)",),
+    }
+    assert results["Escalated"] == {(f"Escalated(north)@[{day}12:35:00Z,{day}13:20:00Z]",)}
+    assert results["Lost"] == {(f"Lost(east)@[{day}16:10:00Z,{day}17:00:00Z)",)}
+    assert results["CheckSensor"] == {(f"CheckSensor(east)@[{day}15:55:00Z,{day}16:00:00Z)",)}
+    assert ("Alarm", "2") in results["printed"]

@@ -32,7 +32,7 @@ def engine(program: str, backend: Any = None) -> ge.Engine:
 
 def device_of(kb: ge.Engine) -> EmulatedDevice:
     """The emulated device of an engine."""
-    backend = kb.accelerator.backend
+    backend = kb.options.accelerator.backend
     assert isinstance(backend, CudaBackend) and isinstance(backend.device, EmulatedDevice)
     return backend.device
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuengine.evaluation import accelerator as accelerators
+from gpuengine.evaluation.placement import accelerator as accelerators
 from tests.exchange.stand_ins import CudaArray, accelerator, cupy_stand_in, install_cudf, install_cupy
 
 GUIDE = Path(__file__).parents[2] / "docs" / "gpu.md"
@@ -32,7 +32,7 @@ def test_the_guide(monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(block, str(GUIDE), "exec"), names)
     rows = [(1, 2), (1, 3), (1, 4), (2, 3), (2, 4), (3, 4)]
     columns = names["columns"]
-    assert names["kb"].accelerator.backend.device.statistics.items["ids_of_words"] == 6
+    assert names["kb"].options.accelerator.backend.device.statistics.items["ids_of_words"] == 6
     assert list(columns) == ["x", "y"]
     assert sorted(zip(columns["x"].tolist(), columns["y"].tolist(), strict=True)) == rows
     assert sorted(map(tuple, names["matrix"].tolist())) == rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 import gpuengine as ge
 from gpuengine.errors import BackendError, DataError
-from gpuengine.evaluation.accelerator import Accelerator
+from gpuengine.evaluation.placement.accelerator import Accelerator
 from gpuengine.kernels.cuda.backend import CudaBackend
 from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
 from tests.exchange.stand_ins import (
@@ -55,13 +56,13 @@ ROWS = sorted({(int(x), int(y)) for x, y in PAIRS})
         lambda kind, pairs: (kind(pairs[:, 0]), kind(pairs[:, 1])),
         lambda kind, pairs: {"x": kind(pairs[:, 0]), "y": kind(pairs[:, 1])},
         lambda kind, pairs: {"y": kind(pairs[:, 1]), "more": kind(pairs[:, 1]), "x": kind(pairs[:, 0])},
-        lambda kind, pairs: {"from": kind(pairs[:, 0]), "to": kind(pairs[:, 1])},
+        lambda kind, pairs: {"x": kind(pairs[:, 0]), "y": kind(pairs[:, 1])},
     ],
 )
 def test_columns_stay_on_the_device(kind: Callable[..., Any], dtype: str, form: Callable[..., Any]) -> None:
     kb = engine(EDGE)
     assert kb.load("edge", form(kind, PAIRS.astype(dtype))) == len(PAIRS)
-    assert kb.loaded["edge"].backend is kb.accelerator.backend
+    assert kb.loaded["edge"].backend is kb.options.accelerator.backend
     statistics = device_of(kb).statistics
     # Only the two flags of the check were read.
     assert (statistics.uploaded, statistics.downloaded) == (0, 8)
@@ -311,7 +312,7 @@ def test_a_device_is_opened_for_what_is_on_one() -> None:
         return opened[-1]
 
     kb = ge.Engine(EDGE, backend="cpu")
-    kb.accelerator = Accelerator(opener=opener)
+    kb.options = replace(kb.options, accelerator=Accelerator(opener=opener))
     kb.load("edge", PAIRS)
     assert not opened
     kb.load("edge", CudaArray(PAIRS))
@@ -351,7 +352,7 @@ def test_cudf_frames() -> None:
     assert kb.load("edge", frame) == 2
     assert kb.load("edge", {"x": Series(np.int32([3])), "y": Series(pa.array(["c"])), "w": [2]}) == 1
     assert sorted(kb["edge"]) == [(1, "b", 0.5), (2, "a", 1.5), (3, "c", 2.0)]
-    assert kb.loaded["edge"].backend is kb.accelerator.backend
+    assert kb.loaded["edge"].backend is kb.options.accelerator.backend
     with pytest.raises(DataError, match=r"edge: row 1 .*column 1 \(x: number\): null; facts have no nulls"):
         kb.load("edge", DataFrame({"x": Series(pa.array([1, None])), "y": ["a", "b"], "w": [1.0, 2.0]}))
 

@@ -44,13 +44,13 @@ def test_arrow_batches(kind: int) -> None:
     x, y = np.int32([9, 9, 1, 2]), np.uint64([8, 8, 3, 4])
     assert kb.load("edge", ArrowOnDevice({"y": y, "x": x}, kind)) == 4
     assert sorted(kb["edge"]) == [(1, 3), (2, 4), (9, 8)]
-    assert (kb.loaded["edge"].backend is kb.accelerator.backend) == (kind != 1)
+    assert (kb.loaded["edge"].backend is kb.options.accelerator.backend) == (kind != 1)
 
 
 def test_arrow_batches_that_begin_later() -> None:
     kb = engine(EDGE)
     x, y = np.int32([9, 9, 1, 2]), np.uint64([8, 8, 3, 4])
-    assert kb.load("edge", ArrowOnDevice({"a": x, "b": y}, shift=(1, 1))) == 2
+    assert kb.load("edge", ArrowOnDevice({"x": x, "y": y}, shift=(1, 1))) == 2
     assert sorted(kb["edge"]) == [(1, 3), (2, 4)]
     assert device_of(kb).statistics.uploaded == 0
 

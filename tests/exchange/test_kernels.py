@@ -10,9 +10,9 @@ import pytest
 from gpuengine.kernels.contract import ValueTable
 from gpuengine.kernels.cuda.devices.device import Device
 from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
-from gpuengine.kernels.cuda.devices.simulator import SimulatedDevice
 from gpuengine.kernels.cuda.exchange import OnDevice, decode
 from tests.exchange.stand_ins import CudaArray
+from tests.kernels.cuda.simulator import SimulatedDevice
 
 LIMIT = 1 << 24
 

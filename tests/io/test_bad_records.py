@@ -168,5 +168,7 @@ def test_data_in_memory_names_row_and_column(data: Any) -> None:
 
 
 def test_a_python_value_of_the_wrong_shape() -> None:
-    expected = "one: row 1 (counted from 0), column 1 (x: List): '[1, 2]' is not a value of type List: "
-    assert message("one", [((1, None),), ((1, 2),)]) == expected + "expected '[' at character 5"
+    place = "one: row 1 (counted from 0), column 1 (x: List): "
+    assert message("one", [((1, None),), ((1, 2),)]) == place + "(1, 2): 2 is not a value of type List"
+    assert message("one", [(None,), ((1,),)]) == place + "(1,): 1 values, expected 2: (1,)"
+    assert message("one", [(None,), (("x", None),)]) == place + "('x', None): 'x' (str) is not a number"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import warnings
 from decimal import Decimal
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gpuengine.errors import DataError
+import gpuengine as ge
+from gpuengine.errors import DataError, DataWarning
 from gpuengine.io import Facts, arrow_schema, read_facts
 from tests.io.relations import attributes
 
@@ -132,12 +134,28 @@ def test_columns_match_by_name_or_else_by_position(tmp_path: Path, format: str) 
     path = save(pa.table({"y": ["a"], "extra": [0.5], "x": [1]}), tmp_path / f"a.{format}")
     assert read(path, "ns").table.to_pydict() == {"x": [1], "y": ["a"]}
     path = save(pa.table({"src": [1], "dst": ["a"]}), tmp_path / f"b.{format}")
-    assert read(path, "ns").table.to_pydict() == {"x": [1], "y": ["a"]}
     assert read(path, "sn", columns="1:0").table.to_pydict() == {"x": ["a"], "y": [1]}
-    path = save(pa.table([[1], ["a"]], names=["c", "c"]), tmp_path / f"c.{format}")
-    assert read(path, "ns").table.to_pydict() == {"x": [1], "y": ["a"]}
-    path = save(pa.table({"a.b": [1], "c": ["a"]}), tmp_path / f"d.{format}")
-    assert read(path, "ns").table.to_pydict() == {"x": [1], "y": ["a"]}
+    others = [
+        path,
+        save(pa.table([[1], ["a"]], names=["c", "c"]), tmp_path / f"c.{format}"),
+        save(pa.table({"a.b": [1], "c": ["a"]}), tmp_path / f"d.{format}"),
+    ]
+    for path in others:
+        with pytest.warns(DataWarning, match="are taken by position"):
+            assert read(path, "ns").table.to_pydict() == {"x": [1], "y": ["a"]}
+    path = save(pa.table({"y": ["a"], "z": [1]}), tmp_path / f"e.{format}")
+    with pytest.raises(DataError, match=r"the columns are \(y, z\), the attributes \(x, y\)"):
+        read(path, "ns")
+
+
+def test_parts_that_go_by_position_are_spoken_of_once(tmp_path: Path) -> None:
+    (tmp_path / "edge").mkdir()
+    for part in range(3):
+        save(pa.table({"src": [part], "dst": [0]}), tmp_path / "edge" / f"{part}.parquet")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        read(tmp_path / "edge", "nn")
+    assert len(seen) == 1
 
 
 def test_columns_that_do_not_match(tmp_path: Path) -> None:
@@ -164,6 +182,29 @@ def test_damaged_files(tmp_path: Path, format: str) -> None:
     path.write_bytes(b"")
     with pytest.raises(DataError, match=f"not a readable {format} file"):
         read(path, "n")
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    path = save(pa.table({"number": [1]}), tmp_path / "edge.arrow")
+    path.write_bytes(path.read_bytes().replace(b"number", b"\x80umber"))
+    with pytest.raises(DataError, match="the name of a column is not UTF-8"):
+        read(path, "n")
+
+
+def test_buffers_that_end_with_odd_bytes() -> None:
+    """Arrow lets a buffer be longer than its values, by any number of bytes."""
+    numbers = pa.py_buffer((5).to_bytes(8, "little") + (-6 % 2**64).to_bytes(8, "little") + b"odd")
+    offsets = pa.py_buffer(b"".join(n.to_bytes(4, "little") for n in (0, 1, 3)) + b"odd")
+    table = pa.table(
+        {
+            "x": pa.Array.from_buffers(pa.int64(), 2, [None, numbers]),
+            "s": pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"abc")]),
+        }
+    )
+    kb = ge.Engine(".decl r(x: number, s: symbol)")
+    kb.load("r", table)
+    kb.load("r", table.slice(1))
+    assert set(kb.materialise()["r"]) == {(5, "a"), (-6, "bc")}
 
 
 def test_parts_of_different_formats(tmp_path: Path) -> None:

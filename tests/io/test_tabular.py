@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -17,9 +18,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from gpuengine.errors import DataError
+from gpuengine.errors import DataError, DataWarning
 from gpuengine.io import arrow_schema, from_tabular
-from tests.io.relations import attributes
+from gpuengine.language import parse_program
+from gpuengine.language.program import Attribute, Kind, Type
+from gpuengine.terms.dictionary import Dictionary
+from tests.io.relations import ADT, RECORD, attributes
 
 
 def rows(obj: Any, kinds: str) -> list[tuple[Any, ...]]:
@@ -78,7 +82,7 @@ STRUCTURED = np.array([(1, "a"), (2, "b")], dtype=[("x", ">i4"), ("y", "U4")])
         {"x": [1, 2], "y": ["a", "b"]},
         {"y": pl.Series(["a", "b"]), "x": np.array([1, 2])},
         {"y": pd.Series(["a", "b"]), "x": pa.array([1, 2])},
-        {"from": (1, 2), "to": ["a", "b"]},
+        {"x": (1, 2), "y": ["a", "b"]},
         [(1, "a"), (2, "b")],
         [[1, "a"], [2, "b"]],
         ((i, c) for i, c in ((1, "a"), (2, "b"))),
@@ -162,9 +166,9 @@ def test_no_attributes(obj: Any, expected: int) -> None:
 
 def test_columns_match_by_name_or_else_by_position() -> None:
     assert rows(pd.DataFrame({"y": ["a"], "other": [0], "x": [1]}), "ns") == [(1, "a")]
-    assert rows(pd.DataFrame({"p": [1], "q": ["a"]}), "ns") == [(1, "a")]
-    assert rows(pd.DataFrame([[1, "a"]]), "ns") == [(1, "a")]
-    assert message(pd.DataFrame({"y": ["a"]}), "ns") == "edge: 1 column (y), expected 2 (x, y)"
+    with pytest.warns(DataWarning, match=r"^edge: no column .* \(p, q\) are taken by position as \(x, y\)$"):
+        assert rows(pd.DataFrame({"p": [1], "q": ["a"]}), "ns") == [(1, "a")]
+    assert message(pd.DataFrame({"p": ["a"]}), "ns") == "edge: 1 column (p), expected 2 (x, y)"
     assert message(np.zeros((3, 3)), "nn") == "edge: 3 columns (, , ), expected 2 (x, y)"
     assert message(np.zeros(3), "nn") == "edge: an array of shape (3,), expected (n, 2)"
 
@@ -174,29 +178,89 @@ def test_types() -> None:
     assert rows(np.array([[1.0, 2.0]]), "nu") == [(1, 2)]
     assert rows(pd.DataFrame({"x": pd.Categorical(["a", "b", "a"])}), "s") == [("a",), ("b",), ("a",)]
     assert rows(pl.DataFrame({"x": pl.Series(["a"], dtype=pl.Categorical)}), "s") == [("a",)]
+    views = pa.DictionaryArray.from_arrays([0, 1, 0], pa.array([b"a", b"bc"], pa.binary_view()))
+    assert rows(pa.table({"x": views}), "s") == [("a",), ("bc",), ("a",)]
     assert rows(np.array(["a", "bc"]), "s") == [("a",), ("bc",)]
     assert rows(np.array([[1, 2], [3, 4]], dtype=np.int8, order="F")[::-1], "nn") == [(3, 4), (1, 2)]
 
 
+@pytest.mark.parametrize(
+    "unnamed",
+    [
+        pd.DataFrame([[1, "a"]]),
+        pd.DataFrame([[1, "a"]], columns=[1, 2]),
+        pl.DataFrame([(1, "a")], orient="row"),
+        pa.table([pa.array([1]), pa.array(["a"])], names=["f0", "f1"]),
+        {"_1": [1], "_2": ["a"]},
+        np.array([(1, "a")], "i8,U1"),
+        [(1, "a")],
+    ],
+    ids=lambda obj: type(obj).__name__,
+)
+def test_names_that_libraries_make_up_are_none(unnamed: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert rows(unnamed, "ns") == [(1, "a")]
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table, dict])
+def test_names_decide_over_positions(frame: Any) -> None:
+    """Columns in another order than the attributes turn no edge round."""
+    turned = frame({"z": [0.5], "y": [2], "x": [1]})
+    assert rows(turned, "nnf") == [(1, 2, 0.5)]
+    some = frame({"y": [2], "x": [1], "weight": [0.5]})
+    expected = "the columns are (y, x, weight), the attributes (x, y, z)"
+    assert expected in message(some, "nnf") and "only some columns" in message(some, "nnf")
+
+
+def test_columns_of_one_name() -> None:
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], names=["x", "x", "y"])
+    assert message(twice, "nn") == "edge: several columns are called x: (x, x, y)"
+
+
 def test_records() -> None:
-    nested = [
-        ((1, (2, None)),),
-        ([3, "a b"],),
-        ("[4, nil]",),
-        (None,),
-        (("$B", 1, ("$C",)),),
-        ((1.5, "a,b", ""),),
-    ]
-    assert [text for (text,) in rows(nested, "r")] == [
-        "[1, [2, nil]]",
-        "[3, a b]",
-        "[4, nil]",
-        "nil",
-        "$B(1, $C)",
-        '[1.5, "a,b", ""]',
-    ]
-    assert rows({"x": [(1, None)], "y": [2]}, "rn") == [("[1, nil]", 2)]
-    assert message([(({},),)], "r").endswith("column 1 (x: List): {} (dict) can't be part of a record")
+    program = parse_program(
+        """
+        .type List = [head: number, tail: List]
+        .type Label = [name: symbol, weight: float, none: List]
+        .type Shape = B {n: number, inner: Shape} | C {} | D {label: Label}
+        """
+    )
+    terms = Dictionary(program)
+
+    def text(value: Any, type_: Type) -> str:
+        given = [Attribute("x", type_)]
+        return str(from_tabular([(value,)], given, relation="r", terms=terms).column(0)[0].as_py())
+
+    label = Type("Label", Kind.RECORD, "Label")
+    for value, type_, expected in [
+        ((1, (2, None)), RECORD, "[1, [2, nil]]"),
+        ([3.0, "[4, nil]"], RECORD, "[3, [4, nil]]"),
+        ("[4, nil]", RECORD, "[4, nil]"),
+        (None, RECORD, "nil"),
+        (("$B", 1, ("$C",)), ADT, "$B(1, $C)"),
+        (("$B", 1, "$C"), ADT, "$B(1, $C)"),
+        (("$C",), ADT, "$C"),
+        (("a,b", 1.5, None), label, '["a,b", 1.5, nil]'),
+        (("$C", 1, None), label, "[$C, 1, nil]"),
+        (("", float("-inf"), None), label, "[, -inf, nil]"),
+        (("a\nb\t", 0, None), label, r'["a\nb\t", 0, nil]'),
+    ]:
+        assert text(value, type_) == expected
+    itself: list[Any] = [1]
+    itself.append(itself)
+    for value, type_ in [
+        ({}, RECORD), ((1, 2), RECORD), ((1.5, None), RECORD), ((1, None, None), RECORD),
+        (("1", None), RECORD),
+        ((1, "[2"), RECORD), (None, ADT), (("$E",), ADT), (("$B", 1), ADT), (((1,), None), RECORD), ((), ADT),
+        ((5, 1.0, None), label), (itself, RECORD), ((2**64, None), RECORD), (("\ud800", 1, None), label),
+    ]:  # fmt: skip
+        with pytest.raises(DataError, match=r"^r: row 0 \(counted from 0\), column 1"):
+            text(value, type_)
+    deep: Any = None
+    for n in range(20_000):
+        deep = (n, deep)
+    assert text(deep, RECORD).count("[") == 20_000
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpuengine.errors import DataError
+from gpuengine.errors import DataError, DataWarning
 from gpuengine.io import arrow_schema, read_facts
 from gpuengine.io.blocks import BlockReader
 from tests.io.relations import attributes
@@ -122,6 +122,14 @@ def test_comma_inside_adts(path: Path) -> None:
 def test_headers(path: Path) -> None:
     assert rows(path, b"x\ty\n1\t2\n", "nn", headers="true") == [(1, 2)]
     assert rows(path, b"x\ty\n", "nn", headers="true") == []
+    assert rows(path, b"y\tx\n1\t2\n", "nn", headers="true") == [(2, 1)]
+    assert rows(path, b'"y",z,"x"\n1,0,2\n', "nn", headers="true", IO="csv") == [(2, 1)]
+    assert rows(path, b"y\tx\n1\t2\n", "nn", headers="true", columns="0:1") == [(1, 2)]
+    assert rows(path, b"a header of its own\n1\t2\n", "nn", headers="true") == [(1, 2)]
+    with pytest.warns(DataWarning, match=r"the columns \(dst, src\) are taken by position as \(x, y\)"):
+        assert rows(path, b"dst\tsrc\n1\t2\n", "nn", headers="true") == [(1, 2)]
+    with pytest.raises(DataError, match=r"the columns are \(y, z\), the attributes \(x, y\)"):
+        rows(path, b"y\tz\n1\t2\n", "nn", headers="true")
     assert rows(path, b"x\ty", "nn", headers="true") == []
     assert rows(path, b"x\ty\n+1\t2\n", "nn", headers="true") == [(1, 2)]
 

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from gpuengine.kernels import contract
 from gpuengine.kernels.contract import Pipeline, Status
 from gpuengine.kernels.cpu.backend import CpuBackend
+from gpuengine.kernels.cpu.layout import INDEX_HASHED, INDEX_SLOT_COUNT, SLOT_LENGTH, SLOT_WORDS
 from gpuengine.kernels.cuda.backend import CudaBackend
 from gpuengine.kernels.cuda.devices.device import HostArrays
 from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
-from gpuengine.kernels.cuda.devices.simulator import SimulatedDevice
-from gpuengine.kernels.reference import ReferenceBackend
+from tests.kernels.cuda.simulator import SimulatedDevice
+from tests.kernels.reference import ReferenceBackend
 
 Row = tuple[int, ...]
 Bounds = Sequence[tuple[int, int]]
@@ -82,6 +83,13 @@ EMULATED = emulated()
 SIMULATED = simulated()
 CUDA = (EMULATED, SIMULATED)
 BACKENDS = (REFERENCE, CPU, *CUDA)
+
+
+def distinct_keys(index: Any) -> int:
+    """How many keys of an index on the host have rows."""
+    if index.header[INDEX_HASHED]:
+        return int(index.header[INDEX_SLOT_COUNT])
+    return int(np.count_nonzero(index._slots[SLOT_LENGTH::SLOT_WORDS]))
 
 
 def on(*backends: Backend) -> pytest.MarkDecorator:

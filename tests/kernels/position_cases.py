@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from gpuengine.kernels.position_sets import PositionSets
 from gpuengine.kernels.primitives import NONE
-from gpuengine.kernels.reference_position_sets import pack
 from tests.kernels.primitive_cases import Args, csr, edge_lists, ids
+from tests.kernels.reference_position_sets import pack
 
 #: A bit more than three blocks of positions.
 END = 1700

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from gpuengine.kernels.cpu.primitives import CpuPrimitives
 from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
-from gpuengine.kernels.cuda.devices.simulator import SimulatedDevice
 from gpuengine.kernels.cuda.primitives import CudaPrimitives
 from gpuengine.kernels.position_sets import BLOCK_WORDS, PositionSets, converted
 from gpuengine.kernels.primitives import Primitives, Run
-from gpuengine.kernels.reference_primitives import ReferencePrimitives
+from tests.kernels.cuda.simulator import SimulatedDevice
+from tests.kernels.reference_primitives import ReferencePrimitives
 
 REFERENCE = ReferencePrimitives()
 CPU = CpuPrimitives()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +87,7 @@ def warm_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_cache_that_can_not_be_written_only_costs_time(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     assert run(tmp_path / "file") == COMPILED
+    assert run(tmp_path / "file" / "below") == COMPILED
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     assert run(closed) == COMPILED
@@ -99,6 +101,83 @@ def test_a_warm_cache_without_permission_to_write_is_read(tmp_path: Path) -> Non
         assert run(tmp_path) == LOADED
     finally:
         folder.chmod(0o700)
+
+
+def test_a_file_under_another_kernels_name_is_not_run(cache: Path) -> None:
+    """It is whole, but of another kernel: calling it would give any result at all."""
+    file = cached_file(cache)
+    (other,) = (one for one in _some_kernels() if one.name != "keyset.count_distinct")
+    environment = {**os.environ, "GPUENGINE_CACHE_DIR": str(cache)}
+    load = f"from gpuengine.kernels.cpu.{other.name.replace('.', ' import ')} as other; other.load()"
+    subprocess.run([sys.executable, "-c", load], env=environment, check=True, timeout=120)
+    (file.parent / f"{other.name}.bin").replace(file)
+    assert run(cache) == COMPILED
+    assert run(cache) == LOADED
+
+
+def _some_kernels() -> list[jit.Kernel]:
+    from gpuengine.kernels.cpu import keyset
+
+    found = [one for one in vars(keyset).values() if isinstance(one, jit.Kernel)]
+    return sorted(found, key=lambda one: (one.name != "keyset.count_distinct", one.name))[:2]
+
+
+def doubted(cache: Path, said: str) -> None:
+    """A process compiles for itself, and warns once why."""
+    process = start(cache)
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 0 and out.rstrip("\n") == COMPILED
+    assert errors.count("kernels are compiled anew") == 1
+    assert said in errors and "GPUENGINE_CACHE_DIR" in errors
+
+
+@pytest.fixture
+def cache(warm_cache: Path, tmp_path: Path) -> Path:
+    """A warm cache to be spoilt."""
+    return Path(shutil.copytree(warm_cache, tmp_path / "shared" / "cache"))
+
+
+@pytest.mark.parametrize("mode, depth", [(0o777, 0), (0o770, 1), (0o1777, 2)])
+def test_folders_that_others_may_write_are_not_trusted(cache: Path, mode: int, depth: int) -> None:
+    folder = cached_file(cache).parents[depth]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    before = cached_file(cache).read_bytes()
+    folder.chmod(mode)
+    doubted(cache, f"{folder} can be written by other users (mode {mode:04o})")
+    assert cached_file(cache).read_bytes() == before
+    folder.chmod(0o755)
+    assert run(cache) == LOADED
+
+
+def test_a_cache_in_a_folder_that_others_may_write(cache: Path) -> None:
+    cache.parent.chmod(0o777)
+    doubted(cache, f"{cache.parent} can be written by other users")
+    cache.parent.chmod(0o1777)  # others can't exchange what is not theirs
+    assert run(cache) == LOADED
+
+
+def test_files_that_others_may_write_are_not_run(cache: Path) -> None:
+    file = cached_file(cache)
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o622)
+    doubted(cache, f"{file} can be written by other users (mode 0622)")
+    assert run(cache) == LOADED, "it was replaced"
+
+
+def test_links_are_not_run(cache: Path) -> None:
+    file = cached_file(cache)
+    elsewhere = file.rename(cache / "elsewhere")
+    file.symlink_to(elsewhere)
+    doubted(cache, f"{file} is a symbolic link")
+    assert run(cache) == LOADED and not file.is_symlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("depth", [0, 2])
+def test_files_and_folders_of_others_are_not_run(cache: Path, depth: int) -> None:
+    place = (cached_file(cache), *cached_file(cache).parents)[depth]
+    os.chown(place, 12345, 12345)
+    doubted(cache, f"{place} belongs to another user (12345)")
 
 
 def test_two_processes_that_compile_at_once(tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ class Stratum:
         control[rounds.CONTROL_DELTA_LIMIT] = delta_limit
         control[rounds.CONTROL_WORK_LIMIT] = work_limit
         control[rounds.CONTROL_STOP] = self.stop.ctypes.data
+        control[rounds.CONTROL_TURN] = UNLIMITED
         return control
 
     def plan(self, growing: list[str]) -> np.ndarray:

@@ -53,6 +53,24 @@ def test_the_delta_is_what_was_appended_since_the_last_advance(backend: Backend)
     assert rows.delta == (25, 25)
 
 
+@given_on(BATCHES)
+def test_frozen_rows_stay_while_others_are_appended(
+    backend: Backend, case: tuple[int, list[list[Row]]]
+) -> None:
+    arity, batches = case
+    rows = backend.rows(arity)
+    expected: list[Row] = []
+    frozen = [(rows.frozen(0), expected)]
+    for batch in batches:
+        rows.append(columns_of(batch, arity), len(batch))
+        expected = [*expected, *batch]
+        half = len(expected) // 2
+        frozen += [(rows.frozen(len(expected)), expected), (rows.frozen(half), expected[:half])]
+    for some, content in frozen:
+        assert some.count == len(content) and some.delta == (len(content), len(content))
+        assert read_rows(some, arity) == content
+
+
 @on(CPU, *CUDA)
 def test_rows_keep_their_content_when_reserved_limited_and_trimmed(backend: Backend) -> None:
     rows = backend.rows(2, 16)

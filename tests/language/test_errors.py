@@ -47,6 +47,7 @@ TRIGGERS = {
     codes.UNKNOWN_RECORD: N + "n(1) :- [1] = [1].",
     codes.ARGUMENT_COUNT: N + "n(strlen()).",
     codes.CAST: '.decl f(x: float)\nf(as("a", float)).',
+    codes.PATTERN: N + '.decl s(x: symbol)\nn(1) :- s(x), !match("(a)\\\\1", x).',
     codes.UNGROUNDED: N + "n(x) :- m(y).",
     codes.WILDCARD: N + "n(_).",
     codes.UNSTRATIFIABLE: N + "n(x) :- m(x), !n(x).",
@@ -81,10 +82,11 @@ def test_the_codes_of_files(tmp_path: Path) -> None:
 
 def test_every_code_is_in_the_one_table_and_in_the_docs() -> None:
     constants = {value for name, value in vars(codes).items() if name.isupper() and isinstance(value, str)}
-    assert constants == set(codes.DESCRIPTIONS)
+    assert constants == {*codes.DESCRIPTIONS, *codes.WARNINGS}
     page = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
     listed = dict(re.findall(r"^\| (E\d{4}) \| (.*?) \|$", page, re.MULTILINE))
     assert listed == codes.DESCRIPTIONS
+    assert dict(re.findall(r"^\| (W\d{4}) \| (.*?) \|$", page, re.MULTILINE)) == codes.WARNINGS
 
 
 GOLDEN_PROGRAM = """.decl edge(x: number, y: number)

@@ -8,6 +8,9 @@ import pytest
 
 from gpuengine.errors import ProgramErrors
 from gpuengine.language import parse_program
+from gpuengine.language.diagnostics import Reporter
+from gpuengine.language.preprocess import Preprocessor
+from gpuengine.language.source import SourceMap
 from tests.language.rendering import codes_of, diagnostics, errors, facts, render, rules
 
 P = ".decl p(x: number) .decl q(x: number)\n"
@@ -98,6 +101,159 @@ p(6).
     assert facts(P + text) == ["p(1)", "p(3)", "p(6)"]
 
 
+def test_conditions_of_expressions() -> None:
+    conditions = {
+        "1": 1,
+        "0": 0,
+        "UNKNOWN": 0,
+        "2 * 3 == 6 && !defined(UNKNOWN)": 1,
+        "defined SIX && SIX >= 6": 1,
+        "defined(SIX) || 1 / 0": 1,
+        "0 && 1 / 0": 0,
+        "1 ? 2 : 1 / 0": 1,
+        "0 ? 2 : 0 ? 1 : 3": 1,
+        "-7 / 2 == -3 && -7 % 2 == -1": 1,
+        "1 << 4 | 1 == 17": 1,
+        "0x10 + 010 + 0b11 == 27uL": 1,
+        "~0 == -1 && - -1": 1,
+        "(1, 2)": None,
+        "TWICE(SIX) == 12": 1,
+        "10 - 4 - 3 == 3": 1,
+        "1 + 2 * 3 < 7 ^ 1": 1,
+        "9223372036854775807 + 1 < 0": 1,
+        "RAM_DOMAIN_SIZE == 64": 1,
+    }
+    for condition, holds in conditions.items():
+        text = f"#define SIX 6\n#define TWICE(x) (x + x)\n#if {condition}\np(1).\n#else\np(0).\n#endif\n"
+        if holds is None:
+            assert codes_of(P + text)[0] == "E0009"
+        else:
+            assert facts(P + text) == [f"p({holds})"], condition
+
+
+def test_one_part_of_a_condition_is_read() -> None:
+    parts = "#if A == 1\np(1).\n#elif A == 2\np(2).\n#elif A == 2 || A == 3\np(3).\n#else\np(4).\n#endif\n"
+    for value in range(1, 5):
+        assert facts(f"{P}#define A {value}\n{parts}") == [f"p({value})"]
+    skipped = "#if 0\n#error no\n#if 1\n#error no\n#elif nonsense (\n#endif\n#frobnicate\n"
+    skipped += "#elif 1\np(1).\n#elif (\n#endif"
+    assert facts(P + skipped) == ["p(1)"]
+    assert facts(P + "#ifdef A\n#elifndef A\np(1).\n#else\np(2).\n#endif") == ["p(1)"]
+    assert facts(P + "#if 0 /* over\nlines */ || 1 // one\np(1).\n#endif") == ["p(1)"]
+
+
+def test_a_warning_of_the_program() -> None:
+    program = parse_program(P + "#ifndef SIZE\n#warning no SIZE\n#endif\np(1).")
+    assert [(one.code, one.message, one.span.line) for one in program.warnings if one.code == "W0005"] == [
+        ("W0005", "#warning no SIZE", 3)
+    ]
+
+
+def expanded(text: str) -> list[str]:
+    """The tokens that are left of a text, blanks before them left out."""
+    sources = SourceMap()
+    tokens = Preprocessor(Reporter(sources), (), {}).run(sources.add("text", text))
+    return [token[1] for token in tokens[:-1]]
+
+
+def test_rescanning_as_the_standard_of_c_shows_it() -> None:
+    """ISO C, 6.10.3.5, example 3, in names and marks that are tokens here."""
+    text = """
+#define x 3
+#define f(a) f(x * (a))
+#undef x
+#define x 2
+#define g f
+#define z z[0]
+#define h g(-
+#define m(a) a(w)
+#define w 0,1
+#define t(a) a
+#define p() int
+#define q(x) x
+#define r(x,y) x ## y
+#define str(x) # x
+f(y+1) + f(f(z)) % t(t(g)(0) + t)(1);
+g(x+(3,4)-w) | h 5) ^ m
+(f)^m(m);
+p() i[q()] = { q(1), r(2,3), r(4,), r(,5), r(,) };
+c = { str(hello), str() };
+"""
+    result = """
+f(2 * (y+1)) + f(2 * (f(2 * (z[0])))) % f(2 * (0)) + t(1);
+f(2 * (2+(3,4)-0,1)) | f(2 * (- 5)) ^ f(2 * (0,1))^m(0,1);
+int i[] = { 1, 23, 4, 5, };
+c = { "hello", "" };
+"""
+    assert expanded(text) == expanded(result)
+
+
+def test_quoting_and_pasting_as_the_standard_of_c_shows_it() -> None:
+    """ISO C, 6.10.3.5, examples 4, 5 and 7."""
+    text = r"""
+#define str(s) # s
+#define xstr(s) str(s)
+#define debug(s, t) printf("x" # s "= %d, x" # t "= %s", \
+ x ## s, x ## t)
+#define INCFILE(n) vers ## n
+#define glue(a, b) a ## b
+#define xglue(a, b) glue(a, b)
+#define HIGHLOW "hello"
+#define LOW LOW ", world"
+#define t(x,y,z) x ## y ## z
+#define showlist(...) puts(#__VA_ARGS__)
+#define report(test, ...) ((test)?puts(#test): printf(__VA_ARGS__))
+debug(1, 2);
+str(strncmp("abc\0d",   "abc") = 0);
+xstr(INCFILE(2).h)
+glue(HIGH, LOW);
+xglue(HIGH, LOW)
+{ t(1,2,3), t(,4,5), t(6,,7), t(8,9,), t(10,,), t(,11,), t(,,12), t(,,) };
+showlist(The first, second, and third items.);
+report(x>y, "x is %d but y is %d", x, y);
+"""
+    result = r"""
+printf("x" "1" "= %d, x" "2" "= %s", x1, x2);
+"strncmp(\"abc\\0d\", \"abc\") = 0";
+"vers2.h"
+"hello";
+"hello" ", world"
+{ 123, 45, 67, 89, 10, 11, 12, };
+puts("The first, second, and third items.");
+((x>y)?puts("x>y"): printf("x is %d but y is %d", x, y));
+"""
+    assert expanded(text) == expanded(result)
+
+
+def test_arguments_that_are_all_the_rest() -> None:
+    text = "#define CALL(f, ...) f(0, ## __VA_ARGS__)\n#define NAMED(f, args...) f(args)\n"
+    assert expanded(text + "CALL(a) CALL(a, 1, (2, 3)) NAMED(b, 1, 2) NAMED(b)") == expanded(
+        "a(0) a(0, 1, (2, 3)) b(1, 2) b()"
+    )
+
+
+def test_macros_make_declarations() -> None:
+    text = """
+#define RELATION(name, T) \\
+    .decl name##_of(x: T) \\
+    .decl all_##name(x: T) \\
+    all_##name(x) :- name##_of(x).
+#define STR(x) #x
+RELATION(size, number)
+RELATION(label, symbol)
+size_of(__LINE__). label_of(STR(a b)).
+"""
+    assert rules(text) == ["all_size(x) :- size_of(x)", "all_label(x) :- label_of(x)"]
+    assert facts(text) == ["size_of(9)", "label_of('a b')"]
+
+
+def test_a_macro_may_be_called_like_a_word_of_the_language(tmp_path: Path) -> None:
+    (tmp_path / "part.dl").write_text("p(2).\n")
+    main = tmp_path / "main.dl"
+    main.write_text(P + '#define count 3\n#define PART "part.dl"\np(count).\n#include PART\n')
+    assert [render(rule) for rule in parse_program(main).rules] == ["p(3)", "p(2)"]
+
+
 def test_file_and_line() -> None:
     program = parse_program(".decl p(x: number, f: symbol)\np(__LINE__, __FILE__).", name='dir\\a "b".dl')
     assert render(program.rules[0]) == "p(2, 'dir\\\\a \"b\".dl')"
@@ -111,14 +267,29 @@ def test_file_and_line() -> None:
         ("#endif\n", "E0009"),
         ("#ifdef X\n#else\n#else\n#endif", "E0009"),
         ("#ifdef\n#endif", "E0009"),
-        ("#if 1\n#endif", "E0009"),
+        ("#if\n#endif", "E0009"),
+        ("#if 1 +\n#endif", "E0009"),
+        ("#if 1 / 0\n#endif", "E0009"),
+        ("#if (1\n#endif", "E0009"),
+        ("#if 1.5\n#endif", "E0009"),
+        ("#if 09\n#endif", "E0009"),
+        ("#if 1 ? 2\n#endif", "E0009"),
+        ("#if " + "(" * 5000 + "1" + ")" * 5000 + "\n#endif", "E0009"),
+        ("#elif 1\n", "E0009"),
+        ("#if 1\n#else\n#elif 1\n#endif", "E0009"),
+        ("#if 1\n#error stop\n#endif", "E0009"),
         ("#frobnicate\n", "E0009"),
         ("#error stop\n", "E0009"),
         ("#include nothing\n", "E0009"),
         (".include nothing(1).\n", "E0009"),
         ("#define\n", "E0010"),
         ("#define F(1) 2\n", "E0010"),
-        ("#define F(x) #x\n", "E0010"),
+        ("#define F(x) #y\n", "E0010"),
+        ("#define F(x) ## x\n", "E0010"),
+        ("#define F(x, x) x\n", "E0010"),
+        ("#define F(x, y, ...) x\nq(F(1)).", "E0010"),
+        ("#define AND &\np(1) AND.", "E0010"),
+        ('#define I .include "f"\n', "E0010"),
         ("#define F(x) x\nq(F(1, 2)).", "E0010"),
         ("#define F(x) x\nq(F(1", "E0010"),
         ("p(1) # 2.\n", "E0002"),

@@ -75,12 +75,28 @@ def test_a_variable_has_the_greatest_type_below_its_uses(rule: str, type_: str) 
         ("a(x) :- n(x).", "E0303"),
         ("a(x) :- ab(x).", "E0303"),
         ("a(x) :- n(y), x = y.", "E0303"),
-        ("n(x) :- n(x), !a(x).", "E0303"),
         ("a(as(x, B)) :- n(x).", "E0303"),
+        ("a(as(x, number)) :- n(x).", "E0303"),
+        ("n(x) :- n(x), a(as(x, B)).", "E0302"),
     ],
 )
 def test_subtypes_that_do_not_fit(rule: str, code: str) -> None:
     assert codes_of(SUBTYPES + rule) == [code]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "n(x) :- n(x), !a(x).",
+        "b(x) :- b(x), !a(x).",
+        "ab(x) :- ab(x), !a(x), !b(x).",
+        "n(x) :- n(x), !a(as(x, B)).",
+        "n(x) :- n(x), a(as(x, number)).",
+        "n(x) :- n(x), a(as(x, A)).",
+    ],
+)
+def test_what_is_negated_or_cast_and_read_needs_a_common_base_only(rule: str) -> None:
+    assert len(rules(SUBTYPES + rule)) == 1
 
 
 def test_constants_and_computed_values_fit_any_subtype() -> None:

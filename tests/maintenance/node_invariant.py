@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from gpuengine.errors import EvaluationError
-from gpuengine.evaluation.budget import Budget
+from gpuengine.evaluation.placement.budget import Budget
 from gpuengine.language.program import Attribute, Rule, Variable
 from gpuengine.planning.node_rules import is_node
 from gpuengine.relation import RelationView
 from gpuengine.schemes.table import Table
-from tests.differential.compare import Rows
+from tests.core_oracle import consequences
+from tests.differential.compare import Rows, is_refusal, shown_facts
 from tests.maintenance.streams import (
     Model,
     Stream,
@@ -21,11 +21,10 @@ from tests.maintenance.streams import (
     facts_of,
     is_maintained,
     is_possible,
-    is_refusal,
     started,
     state_of,
 )
-from tests.oracle import Facts, consequences, naive, text
+from tests.oracle import Facts, shown
 
 
 def nodes_of(kb: Any) -> dict[str, Table]:
@@ -58,11 +57,7 @@ def assert_nodes(kb: Any, known: Facts) -> int:
     """Every node that is there holds the join of its atoms over the facts; how many there are."""
     for name in nodes_of(kb):
         rule = node_rule(kb, name)
-        kinds = [arg.type.kind for arg in rule.head.args if isinstance(arg, Variable)]
-        expected = {
-            tuple(text(value, kind) for value, kind in zip(row, kinds, strict=True))
-            for row in consequences(rule, known)
-        }
+        expected = {tuple(map(shown, row)) for row in consequences(rule, known)}
         assert node_rows(kb, name) == expected, f"{name}, which is {rule.body}"
     return len(nodes_of(kb))
 
@@ -75,25 +70,17 @@ def assert_maintained_nodes(kb: Any) -> None:
         assert sorted(nodes) == sorted(nodes_of(kb))
 
 
-def derived(model: Model) -> Facts | None:
-    """All that follows, as the oracle has it; None if evaluation fails."""
-    try:
-        return naive(replace(model.program, rules=tuple(model.rules.values())), model.stated)
-    except EvaluationError:
-        return None
-
-
 def follow(kb: Any, model: Model, stream: Stream) -> bool:
     """Make the transactions: after each, relations, nodes, counters and the change are as they should be.
 
     False if one of them is refused; then nothing has changed.
     """
-    known = derived(model)
+    known = model.derived()
     assert known is not None
-    before = model._shown(known)
+    before = shown_facts(known)
     for transaction in stream.transactions:
         calls = [call for call in transaction if is_possible(model, call)]
-        after = derived(model)
+        after = model.derived()
         try:
             change = commit(kb, calls)
         except EvaluationError as error:
@@ -102,26 +89,26 @@ def follow(kb: Any, model: Model, stream: Stream) -> bool:
             assert_nodes(kb, known)
             return False
         assert after is not None, "an error of evaluation went unnoticed"
-        known, shown = after, model._shown(after)
-        assert state_of(kb) == shown, f"after {calls}"
+        known, state = after, shown_facts(after)
+        assert state_of(kb) == state, f"after {calls}"
         assert facts_of(kb) == model.shown_facts(), f"stated after {calls}"
         assert_nodes(kb, known)
         assert_maintained_nodes(kb)
         assert_counted(kb)
-        assert_is_difference(change, before, shown)
-        before = shown
+        assert_is_difference(change, before, state)
+        before = state
     return True
 
 
 def begun(stream: Stream) -> tuple[Any, Model] | None:
     """An engine that has materialised what a stream begins with, and the model of it; None if it can't."""
     model = Model(stream)
-    known = derived(model)
+    known = model.derived()
     try:
         kb = started(stream)
     except EvaluationError as error:
         assert known is None or is_refusal(error)
         return None
-    assert known is not None and state_of(kb) == model._shown(known)
+    assert known is not None and state_of(kb) == shown_facts(known)
     assert_nodes(kb, known)
     return kb, model

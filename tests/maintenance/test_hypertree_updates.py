@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import gpuengine as ge
 from gpuengine.errors import Interrupted
 from tests.cyclic_programs import MODES, PIPELINES, Mode, cyclic_programs, hypertrees
-from tests.maintenance.node_invariant import assert_nodes, begun, derived, follow, nodes_of
+from tests.differential.compare import shown_facts
+from tests.maintenance.node_invariant import assert_nodes, begun, follow, nodes_of
 from tests.maintenance.streams import (
     Call,
     Model,
@@ -70,8 +71,8 @@ def test_saved_opened_and_updated_again(stream: Stream, before: int, mode: Mode)
         kb, model = start
         kb.save(Path(directory) / "kb")
         with ge.open(Path(directory) / "kb") as opened:
-            known = derived(model)
-            assert known is not None and state_of(opened) == model._shown(known)
+            known = model.derived()
+            assert known is not None and state_of(opened) == shown_facts(known)
             assert_nodes(opened, known)
             follow(opened, model, second)
 
@@ -159,16 +160,16 @@ def test_an_update_that_fails_leaves_the_nodes(
     """At every so many calls, until it works; each time nothing has changed."""
     with hypertrees(mode):
         kb, model = started(CYCLES), Model(CYCLES)
-        before = derived(model)
+        before = model.derived()
         assert before is not None and assert_nodes(kb, before) > 2
-        shown = model._shown(before)
+        shown = shown_facts(before)
         for call in transaction:
             model.take(call)
-        after = derived(model)
+        after = model.derived()
         assert after is not None
         failures = fail_until_it_works(kb, transaction, (points, error, step), (before, shown))
         assert failures > 2
-        assert state_of(kb) == model._shown(after) and is_maintained(kb)
+        assert state_of(kb) == shown_facts(after) and is_maintained(kb)
         assert_nodes(kb, after)
         assert nodes_of(kb)
 

@@ -127,7 +127,7 @@ def test_describe_is_json(tmp_path: Path) -> None:
         store.commit(numbered_commit(1))
         described = store.describe()
     assert json.loads(json.dumps(described)) == described
-    assert described["format"] == "gpuengine-kb" and described["version"] == 1
+    assert described["format"] == "gpuengine-kb" and described["version"] == 2
     assert described["journal"]["commits"] == described["commits"] == 1
     assert described["tables"]["still"] == {
         "columns": 3,

@@ -154,17 +154,24 @@ def test_commit_that_can_not_even_be_cut_off(tmp_path: Path) -> None:
 
 
 def test_manifest_that_may_not_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpuengine.maintenance.store import manifest
+    from gpuengine.maintenance.store import generations
+
+    real = generations.put_manifest
 
     def fail(directory: Path) -> None:
         raise OSError(errno.EIO, "broken")
+
+    def put(directory: Path) -> None:
+        real(directory)
+        monkeypatch.setattr(generations, "sync_directory", fail)
 
     Store.create(tmp_path, numbered_world(0).snapshot())
     with Store.open(tmp_path) as store:
         store.commit(numbered_commit(1))
         with monkeypatch.context() as patch, pytest.raises(StoreError, match="generation 2 is in place"):
-            patch.setattr(manifest, "sync_directory", fail)
+            patch.setattr(generations, "put_manifest", put)
             store.compact()
+        monkeypatch.undo()
         with pytest.raises(StoreError, match="an earlier write failed"):
             store.commit(numbered_commit(2))
     with Store.open(tmp_path) as store:

@@ -10,9 +10,8 @@ import pytest
 
 import gpuengine as ge
 from gpuengine.errors import Interrupted
-from gpuengine.evaluation.variants import VariantRunner
-from gpuengine.maintenance.stratum import StratumMaintenance
-from gpuengine.maintenance.stratum_tables import StratumTables
+from gpuengine.evaluation.rules.variants import VariantRunner
+from gpuengine.maintenance.stratum import StratumMaintenance, StratumTables
 from gpuengine.schemes.closure import Closure
 from gpuengine.schemes.equivalence import Equivalence
 from gpuengine.schemes.table import Table
@@ -154,6 +153,19 @@ WORLDS = {
             ),
         ),
     ),
+    "a relation whose rules go": Stream(
+        declared("e", "p", "q"),
+        ("p(x, y) :- e(x, y), x < 5.", "q(x, y) :- p(x, y), e(y, _).", "q(x, z) :- q(x, y), p(y, z)."),
+        {"e": GRAPH, "p": [(5, 5), (6, 1)]},
+        (
+            (
+                *BOTH_WAYS,
+                remove("p(x, y) :- e(x, y), x < 5."),
+                delete("p", (5, 5)),
+                insert("p", (7, 2), (1, 7)),
+            ),
+        ),
+    ),
     "rules beside a closure": Stream(
         declared("e", "p", "q"),
         ("p(x, y) :- e(x, y), x < 5.", "p(x, z) :- p(x, y), p(y, z).", "q(x, y) :- e(x, y), !p(y, x)."),
@@ -223,7 +235,7 @@ def fail_everywhere(
         model.take(call)
     after = model.state()
     assert before is not None and after is not None and state_of(kb) == before
-    text, failures = kb.text, 0
+    text, failures = kb.prepared.text, 0
     for number in range(1, 100_000, step):
         with failing_at(number, points, error):
             try:
@@ -234,7 +246,7 @@ def fail_everywhere(
                 break
         assert state_of(kb) == before, f"after failure {number}"
         assert facts_of(kb) == stated, f"after failure {number}"
-        assert kb.text is text
+        assert kb.prepared.text is text
     assert state_of(kb) == after
     assert facts_of(kb) == model.shown_facts()
     assert_is_difference(change, before, after)
@@ -336,6 +348,18 @@ def test_a_failure_on_the_way_to_the_first_maintenance() -> None:
         for call in stream.transactions[0]:
             model.take(call)
         assert state_of(kb) == model.state()
+
+
+@pytest.mark.parametrize("points", ["rules", "tables"])
+def test_computing_anew_fails_everywhere(points: str) -> None:
+    """A limit has everything computed anew; also what is said of the facts stated for p may fail."""
+    stream = Stream(
+        declared("e", "p", "q") + ".limitsize p(n=100000)\n",
+        ("p(x, y) :- e(x, y).", "p(x, z) :- p(x, y), e(y, z).", "q(x, y) :- e(x, y), !p(y, x)."),
+        {"e": GRAPH, "p": [(7, 7), (8, 8)]},
+        ((*BOTH_WAYS, delete("p", (7, 7)), insert("p", (9, 9))),),
+    )
+    assert fail_everywhere(stream, POINTS[points], MemoryError) > 3
 
 
 def test_computing_anew_fails() -> None:

@@ -607,17 +607,3 @@ def test_wanted_is_checked_and_kept_only_if_it_was_done() -> None:
     with kb.update() as u:
         u.insert("a", [(2,)])
     assert set(kb["b"]) == {(1,), (2,)}
-
-
-def test_an_earlier_view_holds_what_it_held() -> None:
-    kb = ge.Engine(".decl a(x: number)\n", threads=1)
-    kb.load("a", [(1,)])
-    kb.materialise()
-    view = kb["a"]
-    with kb.update() as u:
-        u.insert("a", [(2,)])
-    assert (len(view), list(view), (1,) in view, (2,) in view) == (1, [(1,)], True, False)
-    with kb.update() as u:
-        u.delete("a", [(1,)])
-    with pytest.raises(ge.GpuEngineError, match="has changed"):
-        list(view)

@@ -10,14 +10,15 @@ and in the next one the rule is evaluated over what is new in the nodes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import gpuengine as ge
-from gpuengine.evaluation.stratum import StratumEvaluation
+from gpuengine.evaluation.driver.stratum import StratumEvaluation
 from gpuengine.language.program import SYMBOL, Atom, Variable
-from gpuengine.maintenance.stratum_tables import StratumTables
+from gpuengine.maintenance.stratum import StratumTables
 from gpuengine.planning.node_rules import is_node
 from gpuengine.schemes.table import Table
 from tests.cyclic_programs import MODES, Mode, hypertrees
@@ -120,23 +121,23 @@ def test_example_1_all_that_is_derived() -> None:
 def test_examples_1_and_2_round_by_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first round derives PC(ai, dj) for i < n, the second PC(an, dj), each from what is new only."""
     rounds: list[tuple[Rows, Rows, Rows]] = []
-    run_round = StratumEvaluation._run_round
+    run_round = StratumEvaluation.run_round
 
     def seen(evaluation: StratumEvaluation) -> int:
         work = run_round(evaluation)
         new: dict[str, Rows] = {}
-        kb.database = evaluation.database  # so that its nodes can be read while it is evaluated
-        for name in ("PC", *nodes(kb).values()):
+        running = SimpleNamespace(database=evaluation.database)
+        for name in ("PC", *nodes(running).values()):
             table = evaluation.database.tables[name]
             assert isinstance(table, Table)
             start, end = table.rows.delta
             columns = [column[start:end] for column in table.columns()]
             decoded = [kb.dictionary.to_arrow(SYMBOL, column).to_pylist() for column in columns]
             new[name] = set(zip(*decoded, strict=True))
-        rounds.append((new[nodes(kb)["CW"]], new[nodes(kb)["CA"]], new["PC"]))
+        rounds.append((new[nodes(running)["CW"]], new[nodes(running)["CA"]], new["PC"]))
         return work
 
-    monkeypatch.setattr(StratumEvaluation, "_run_round", seen)
+    monkeypatch.setattr(StratumEvaluation, "run_round", seen)
     with hypertrees(Mode(True)):
         kb: Any = engine(PROJECTED)
         kb.materialise()

@@ -46,9 +46,7 @@ def explanation(
     for name, rows in (facts or {}).items():
         engine.load(name, rows)
     loaded = engine.loaded if facts is not None else None
-    return explain_plan(
-        "<program>", engine.plan(), loaded, engine.aliases, engine.prepared.choose_evaluators()
-    )
+    return explain_plan("<program>", engine.plan(), loaded, engine.prepared.chooser())
 
 
 def rules(shown: Explanation) -> dict[str, RuleView]:

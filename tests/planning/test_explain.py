@@ -11,10 +11,10 @@ import gpuengine as ge
 from gpuengine.language import parse_program
 from gpuengine.planning.explain import explain
 from gpuengine.planning.explanation import Explanation, explain_plan
-from gpuengine.planning.passes import rewrite
 from gpuengine.planning.strata import make_plan
 from gpuengine.planning.svg import draw
 from tests.generated import Case
+from tests.planning.rewriting import rewrite
 from tests.strategies import cases
 
 PROGRAM = """\

@@ -23,10 +23,10 @@ from gpuengine.language.program import (
     literal_variables,
 )
 from gpuengine.planning.order import EXHAUSTIVE_ATOMS, order_body
-from gpuengine.planning.passes import rewrite
-from gpuengine.planning.plan import Access, BodyPlan, Step
+from gpuengine.planning.plan import Access, BodyPlan, Step, describe
 from gpuengine.planning.strata import make_plan
 from tests.generated import Case
+from tests.planning.rewriting import rewrite
 from tests.planning.statistics import RandomSizes, Sizes
 from tests.strategies import cases
 
@@ -203,6 +203,38 @@ def test_bindings_from_outside_drive_instead_of_an_atom() -> None:
     plan = order_body(rule.body, Sizes({"a": LARGE, "b": SMALL}), given=frozenset((x,)))
     assert [step.access for step in plan.steps] == [Access.PROBE, Access.PROBE]
     assert_evaluable(rule.body, plan, frozenset((x,)))
+
+
+def literals_in_order(plan: BodyPlan) -> list[str]:
+    return [describe(step.literal) for step in plan.steps]
+
+
+def test_what_can_fail_comes_after_what_filters() -> None:
+    rule = rule_of("z = x / y, a(x, y), !c(y, y), b(y, _), y != 0", head="h(x, z)", arities="a2 b2 c2")
+    for driver in (None, 1, 3):
+        plan = order_body(rule.body, Sizes({"a": LARGE, "b": LARGE, "c": SMALL}), driver=driver)
+        assert literals_in_order(plan)[-1] == "z = (x / y)"
+        assert_evaluable(rule.body, plan, frozenset())
+
+
+def test_of_what_can_fail_guards_come_first() -> None:
+    rule = rule_of("z = x / y, a(x, y), w = 9 / x, w > 3, 7 / y > 1", head="h(z, w)", arities="a2")
+    plan = order_body(rule.body, Sizes({"a": LARGE}))
+    assert literals_in_order(plan) == ["a(x, y)", "w = (9 / x)", "w > 3", "(7 / y) > 1", "z = (x / y)"]
+
+
+def test_a_value_that_can_fail_is_looked_up_where_reading_first_would_cost_much_more() -> None:
+    rule = rule_of("a(i, w), b(w, v), v = i / w", head="h(i, v)", arities="a2 b2")
+    few_keys = Sizes({"a": (1e4, (1e4, 1.0)), "b": (1e4, (1.0, 1e4))})
+    assert literals_in_order(order_body(rule.body, few_keys)) == ["a(i, w)", "v = (i / w)", "b(w, v)"]
+    one_match_each = Sizes({"a": (1e4, (1e4, 1e4)), "b": (1e4, (1e4, 1e4))})
+    assert literals_in_order(order_body(rule.body, one_match_each))[-1] == "v = (i / w)"
+    further = rule_of("a(i, w), b(w, v), u = i / w, v = u + 1", head="h(i, v)", arities="a2 b2")
+    expected = ["a(i, w)", "u = (i / w)", "v = (u + 1)", "b(w, v)"]
+    assert literals_in_order(order_body(further.body, few_keys)) == expected
+    plan = order_body(rule.body, few_keys, driver=1)
+    assert literals_in_order(plan) == ["b(w, v)", "a(i, w)", "v = (i / w)"]
+    assert_evaluable(rule.body, plan, frozenset())
 
 
 def test_a_body_without_atoms() -> None:

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuengine.errors import EvaluationError
 from gpuengine.language import parse_program
 from gpuengine.language.program import Atom, Literal, Program, Rule, literal_variables
-from gpuengine.planning.passes import blank_single_variables, close_equivalences, rewrite
+from gpuengine.planning.passes import (
+    PASSES,
+    blank_single_variables,
+    close_equivalences,
+    pass_name,
+    spell_program,
+)
+from gpuengine.planning.passes import rewrite as rewrite_up_to
 from gpuengine.planning.plan import describe
+from tests.core_oracle import naive, outcome
 from tests.generated import Case
-from tests.oracle import Facts, Value, naive
+from tests.planning.rewriting import rewrite
 from tests.strategies import cases
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=7)
@@ -59,13 +67,6 @@ def test_the_rules_of_an_equivalence_show_what_they_are() -> None:
 def test_a_program_without_equivalences_gets_no_rules() -> None:
     program = parse_program(EQREL.replace("eqrel", ""))
     assert close_equivalences(program) is program
-
-
-def outcome(program: Program, facts: dict[str, list[tuple[Value, ...]]]) -> Facts | None:
-    try:
-        return naive(program, facts)
-    except EvaluationError:
-        return None
 
 
 @settings(max_examples=30)
@@ -112,3 +113,42 @@ def test_what_is_blanked() -> None:
     assert blanked_body("a(x, y), !a(y, 1)") == "a(x, y), !a(y, 1)"
     assert blanked_body("a(x, y), 1 < count : { a(y, _) }").startswith("a(x, y), ")
     assert blanked_body("a(x, _)") == "a(x, _)"
+
+
+def test_every_pass_has_a_picture_and_a_line_in_the_guide() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    for one in PASSES:
+        assert one.__doc__ is not None and "→" in one.__doc__
+        assert f"| `{pass_name(one)}` |" in guide
+
+
+SHARED = """
+.decl broader(x: number, y: number)
+.decl narrower(x: number, y: number)
+.decl out(x: number)
+.output out
+broader(1, 2).
+narrower(y, x) :- broader(x, y).
+broader(y, x) :- narrower(x, y).
+out(x) :- narrower(x, y), narrower(1, z).
+"""
+
+
+def test_the_program_between_passes() -> None:
+    program = parse_program(SHARED)
+    blanked, shared = (rewrite_up_to(program, pass_name(one)) for one in PASSES[1:])
+    assert "narrower(y, x) :- broader(x, y)." in spell_program(blanked)
+    assert "out(x) :- narrower(x, _), narrower(1, _)." in spell_program(blanked)
+    assert not blanked.aliases
+    assert (
+        spell_program(shared)
+        == """\
+.decl broader(x: number, y: number)
+.decl narrower(x: number, y: number)
+.decl out(x: number)
+// narrower(a0, a1) is stored as broader(a1, a0)
+broader(1, 2).
+out(x) :- broader(_, x), broader(_, 1).
+"""
+    )
+    assert shared == rewrite_up_to(program)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,6 @@ from gpuengine.language import parse_program
 from gpuengine.language.program import Program, Rule
 from gpuengine.planning import scheme_costs
 from gpuengine.planning.linearise import external_name, linear_rule, read_external, with_external_facts
-from gpuengine.planning.passes import rewrite
 from gpuengine.planning.plan import describe
 from gpuengine.planning.scheme_costs import has_outgrown, is_worth_while
 from gpuengine.planning.scheme_views import SchemeView, view_schemes
@@ -28,7 +28,8 @@ from gpuengine.planning.schemes import (
 from gpuengine.planning.shapes import Shape
 from gpuengine.planning.sharing import share_equal_relations
 from gpuengine.schemes.estimate import ClosureEstimate
-from tests.oracle import naive
+from tests.core_oracle import naive
+from tests.planning.rewriting import rewrite
 
 CLOSURE = "r(x, y) :- e(x, y). r(x, z) :- r(x, y), r(y, z)."
 LINEAR = "r(x, y) :- e(x, y). r(x, z) :- e(x, y), r(y, z)."
@@ -44,7 +45,7 @@ def read(rules: str, header: str = "", pairs: str = "r e f u") -> Program:
 def planned(program: Program, given: Mapping[str, str] | None = None) -> dict[str, SchemePlan]:
     overrides = read_overrides(program, given)
     shared, aliases = share_equal_relations(program, tables_only(program, overrides))
-    return plan_schemes(shared, overrides, aliases)
+    return plan_schemes(replace(shared, aliases=aliases), overrides)
 
 
 def told(rule: Rule) -> str:
@@ -190,7 +191,7 @@ def views(
     engine = ge.Engine(declared + rules + "\n", **options)  # type: ignore[arg-type]
     for name, rows in (loaded or {}).items():
         engine.load(name, rows)
-    return view_schemes(engine.plan(), engine.aliases, engine.loaded if loaded is not None else None)
+    return view_schemes(engine.plan(), engine.loaded if loaded is not None else None)
 
 
 CHAIN = [(x, x + 1) for x in range(900)]
@@ -330,7 +331,7 @@ def test_which_rules_list_a_closure(rule: str) -> None:
     names = "".join(f".decl {name}(x: number, y: number)\n" for name in ("e", "r", "s"))
     text = names + "r(x, y) :- e(x, y). r(x, z) :- r(x, y), r(y, z).\n" + rule
     checked = rewrite(parse_program(text))
-    plans = plan_schemes(checked, {}, {})
+    plans = plan_schemes(checked, {})
     closure = plans["r"].candidate(Shape.CLOSURE)
     assert closure is not None
     recursive = [each for each in checked.rules if each.body]

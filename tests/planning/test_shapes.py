@@ -6,10 +6,10 @@ import pytest
 
 from gpuengine.language import parse_program
 from gpuengine.language.program import Program, Rule
-from gpuengine.planning.passes import rewrite
 from gpuengine.planning.plan import describe
 from gpuengine.planning.shapes import Candidate, Shape, Source, find_shapes, shape_problem
 from gpuengine.planning.sharing import share_equal_relations
+from tests.planning.rewriting import rewrite
 
 CLOSURE, EQUIVALENCE, UNION = Shape.CLOSURE, Shape.EQUIVALENCE, Shape.UNION
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from gpuengine.language import parse_program
 from gpuengine.language.program import Atom, Program, Rule, Variable
-from gpuengine.planning.passes import rewrite
 from gpuengine.planning.shapes import Candidate, find_shapes
-from tests.oracle import naive
+from tests.core_oracle import naive
+from tests.planning.rewriting import rewrite
 from tests.planning.test_shapes import CLOSURE, EQUIVALENCE, UNION, candidate, found, handled, read, sources
 from tests.thesis_programs import FOURTEEN, TC, TC_PLUS, TCU, U
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuengine.language import parse_program
-from gpuengine.language.program import SYMBOL, Program, Rule
-from gpuengine.planning.passes import rewrite
+from gpuengine.language.program import SYMBOL, Alias, Program, Rule
 from gpuengine.planning.plan import describe
-from gpuengine.planning.sharing import Alias, share_equal_relations
-from tests.oracle import Facts, naive
+from gpuengine.planning.sharing import share_equal_relations
+from tests.core_oracle import Facts, naive
+from tests.planning.rewriting import rewrite
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 

@@ -10,16 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuengine.evaluation import stratum, variants
+from gpuengine.evaluation.driver import stratum
+from gpuengine.evaluation.rules import variants
 from gpuengine.language import parse_program
 from gpuengine.language.program import NUMBER, Attribute, Program, Relation, Variable
 from gpuengine.planning import split
-from gpuengine.planning.passes import rewrite
 from gpuengine.planning.split import Split, find_split
 from gpuengine.planning.strata import make_plan
+from tests.core_oracle import naive
 from tests.differential.compare import assert_agrees, engine_facts
-from tests.oracle import naive
 from tests.planning.random_recursion import recursive_program
+from tests.planning.rewriting import rewrite
 from tests.planning.statistics import RandomSizes, Sizes
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from gpuengine.language import parse_program
 from gpuengine.language.program import Aggregate, Atom, Literal, Negation, Program, Rule
-from gpuengine.planning.plan import Plan, Stratum, Variant
-from gpuengine.planning.strata import body_relations, delta_variants, make_plan, member_positions
-from tests import oracle
+from gpuengine.planning.plan import Plan, Stratum, Variant, body_relations
+from gpuengine.planning.strata import delta_variants, make_plan, member_positions
+from tests import core_oracle
 from tests.generated import Case
 from tests.strategies import cases
 
@@ -64,7 +64,7 @@ def test_what_a_rule_reads_is_complete_or_in_its_own_stratum(case: Case) -> None
 def test_strata_are_the_strongly_connected_components(case: Case) -> None:
     program = parse_program(str(case))
     derived = {rule.head.relation for rule in program.rules if rule.body}
-    expected = {component for component in oracle.strata(program) if component & derived}
+    expected = {component for component in core_oracle.strata(program) if component & derived}
     assert {frozenset(stratum.relations) for stratum in make_plan(program).strata} == expected
 
 
@@ -115,7 +115,7 @@ def test_the_variants_meet_each_new_combination_once(
     e: Pairs, p_old: Pairs, p_new: Pairs, q_old: Pairs, q_new: Pairs
 ) -> None:
     """Bindings with some new fact = the union of the variants' bindings, none of them twice."""
-    known: oracle.Facts = {"e": e}
+    known: core_oracle.Facts = {"e": e}
     for name, old, new in (("p", p_old, p_new), ("q", q_old, q_new)):
         known |= {f"{name} old": old, f"{name} new": new - old, f"{name} all": old | new}
     for rule in (rule for rule in RULES.rules if member_positions(rule, "pq")):
@@ -127,7 +127,9 @@ def test_the_variants_meet_each_new_combination_once(
         assert found == Counter(bindings(rule, {}, known)) - Counter(bindings(rule, None, known))
 
 
-def bindings(rule: Rule, domains: dict[int | None, str] | None, known: oracle.Facts) -> list[frozenset[Any]]:
+def bindings(
+    rule: Rule, domains: dict[int | None, str] | None, known: core_oracle.Facts
+) -> list[frozenset[Any]]:
     """The bindings of a body whose recursive atoms read these domains (else all; None: all of them old)."""
     body = tuple(
         replace(literal, relation=f"{literal.relation} {'old' if domains is None else domains.get(i, 'all')}")
@@ -135,7 +137,7 @@ def bindings(rule: Rule, domains: dict[int | None, str] | None, known: oracle.Fa
         else literal
         for i, literal in enumerate(rule.body)
     )
-    return [frozenset(found.items()) for found in oracle.solutions(body, {}, known)]
+    return [frozenset(found.items()) for found in core_oracle.solutions(body, known)]
 
 
 @settings(max_examples=20)

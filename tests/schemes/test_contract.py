@@ -17,7 +17,6 @@ from gpuengine.schemes.table import Table
 from gpuengine.schemes.union import Union
 from tests.schemes.worlds import (
     ALL,
-    DELETED,
     IDS,
     NEW,
     OLD,
@@ -75,7 +74,6 @@ def delete(world: World, batches: list[list[tuple[int, int]]], ids: list[int], c
         world.each("remove", backward=True)
         if checked:
             world.check()
-    world.each("forget")
 
 
 @EACH_WORLD
@@ -103,7 +101,7 @@ def test_merging_leaves_nothing_new(name: str, steps: list[tuple[Step, bool]], s
     assert not contents(world.scheme, OLD) & contents(world.scheme, NEW)
     world.each("settle")
     assert (contents(world.scheme), contents(world.scheme, OLD)) == (every, every)
-    assert contents(world.scheme, NEW) == contents(world.scheme, DELETED) == set()
+    assert contents(world.scheme, NEW) == set()
     world.each("renew")
     assert (contents(world.scheme), contents(world.scheme, NEW)) == (every, every)
     assert contents(world.scheme, OLD) == set()
@@ -112,7 +110,7 @@ def test_merging_leaves_nothing_new(name: str, steps: list[tuple[Step, bool]], s
 @EACH_WORLD
 @settings(max_examples=15)
 @given(ROWS, ROWS, PICKS, SPREAD)
-def test_removing_moves_what_goes(
+def test_removing_takes_out_what_goes(
     name: str, first: list[Any], second: list[Any], picks: list[tuple[int, int]], spread: str
 ) -> None:
     world, ids = WORLDS[name](), IDS[spread]
@@ -125,9 +123,7 @@ def test_removing_moves_what_goes(
     assert (contents(world.scheme), contents(world.scheme, OLD)) == (before, before - gone), "it is there yet"
     world.each("remove", backward=True)
     assert contents(world.scheme) == contents(world.scheme, OLD) == before - gone
-    assert (contents(world.scheme, NEW), contents(world.scheme, DELETED)) == (set(), gone)
-    world.each("forget")
-    assert contents(world.scheme, DELETED) == set() and world.scheme.count(DELETED) == 0
+    assert contents(world.scheme, NEW) == set()
 
 
 @EACH_WORLD
@@ -154,10 +150,6 @@ def test_reads_come_in_pieces(name: str, domain: Domain) -> None:
     world.insert(0, [(7, 0, 1), (8, 9, 1), (9, 7, 1)])
     world.insert(len(world.members) - 1, [(20, 21, 22), (21, 23, 24), (25, 26, 27)])
     world.advance()
-    if domain is DELETED:
-        world.each("settle")
-        world.delete([(0, number) for number in range(20)], IDS["dense"])
-        world.each("remove", backward=True)
     assert_pieces(world.scheme, domain)
 
 
@@ -331,7 +323,6 @@ def test_larger_graphs(name: str, nodes: int, edges: int, acyclic: bool, step: i
     assert (matrix(scheme, OLD, ids) == after).all()
     world_removes(scheme, base)
     assert (matrix(scheme, ALL, ids) == after).all()
-    assert (matrix(scheme, DELETED, ids) == (both & ~after)).all()
 
 
 def world_removes(scheme: Scheme, base: Scheme) -> None:

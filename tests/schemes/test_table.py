@@ -95,18 +95,6 @@ def test_contains(case: tuple[int, list[list[Row]]]) -> None:
     assert table.contains(columns_of(asked, arity), len(asked)).tolist() == [row in held for row in asked]
 
 
-@given(batches(), BACKENDS)
-def test_holds_all(case: tuple[int, list[list[Row]]], backend: Backend) -> None:
-    arity, parts = case
-    asked = [row for part in parts for row in part]
-    held = set(asked[::2])
-    table = Table("p", arity, backend)
-    insert(table, sorted(held))
-    assert table.holds_all(columns_of(asked, arity), len(asked)) == (set(asked) <= held)
-    for row in asked:
-        assert table.holds_all(columns_of([row], arity), 1) == (row in held)
-
-
 @given(batches())
 def test_distinct_rows_are_sorted_and_each_once(case: tuple[int, list[list[Row]]]) -> None:
     arity, parts = case
@@ -294,7 +282,7 @@ def test_a_table_that_moves_is_the_same(case: tuple[int, list[list[Row]]], place
         )
         assert table.rows.advance() == still.rows.advance()
         assert table.rows.delta == still.rows.delta
-        assert table.holds_all(still.columns(), len(still))
+        assert table.contains(still.columns(), len(still)).all()
 
 
 def test_moving_keeps_the_delta_and_drops_set_and_indexes() -> None:

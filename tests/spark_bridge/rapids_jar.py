@@ -8,8 +8,7 @@ import subprocess
 from pathlib import Path
 
 from gpuengine.kernels.cpu.jit import cache_directory
-from gpuengine.spark_bridge.launching import find_java
-from gpuengine.spark_bridge.rapids import RAPIDS_VERSION
+from gpuengine.spark_bridge.sessions import RAPIDS_VERSION, find_java
 
 _BEGINNING = re.compile(r"\s*[*#!@^]")
 _MODULE = "rapids-4-spark_2.13"

@@ -208,3 +208,38 @@ def test_what_fails_in_a_task_fails_as_in_the_engine(spark: SparkSession, rule: 
             results.counts  # noqa: B018 - what nothing reads is computed only now
     assert str(found.value) == str(expected.value)
     assert found.value.__notes__ == expected.value.__notes__
+
+
+GUARDS = """
+.decl a(x: number, y: number)
+.decl s(x: number, t: symbol)
+.decl zero(y: number)
+.decl ok(y: number)
+.decl compared(x: number, z: number)
+compared(x, x / y) :- a(x, y), y != 0.
+.decl negated(x: number, z: number)
+negated(x, z) :- a(x, y), z = x % y, !zero(y).
+.decl joined(x: number, z: number)
+joined(x, x / y) :- a(x, y), ok(y).
+.decl parsed(x: number, z: number)
+parsed(x, to_number(t)) :- s(x, t), match("[0-9]+", t).
+.decl around(y: number, n: number)
+around(y, n) :- a(_, y), n = sum z : { ok(x), z = x / y }, y != 0.
+.decl inside(n: number)
+inside(n) :- n = sum x / y : { a(x, y), !zero(y) }.
+.decl looked_up(x: number, y: number)
+looked_up(x, y) :- a(x, y), ok(x / y), y > 0.
+.decl halved(x: number, y: number)
+halved(x, y) :- a(x, y).
+halved(x / y, y) :- halved(x, y), !zero(y), ok(y).
+"""
+
+
+def test_guards_protect_what_can_fail(spark: SparkSession) -> None:
+    facts = {
+        "a": [(0, 0), (6, 3), (7, 0), (8, 2), (5, -1)],
+        "s": [(1, "12"), (2, "ab"), (3, "7")],
+        "zero": [(0,)],
+        "ok": [(3,), (2,)],
+    }
+    assert_same_rows(spark, GUARDS, facts)

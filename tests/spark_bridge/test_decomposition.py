@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from gpuengine.language import parse_program
 from gpuengine.language.program import Program
-from gpuengine.planning.passes import rewrite
 from gpuengine.planning.plan import Stratum
 from gpuengine.planning.strata import make_plan
 from gpuengine.spark_bridge.decomposition import (
@@ -22,7 +21,8 @@ from gpuengine.spark_bridge.decomposition import (
     partition_keys,
     why_not,
 )
-from tests.oracle import Facts, consequences, naive
+from tests.core_oracle import Facts, consequences, naive
+from tests.planning.rewriting import rewrite
 from tests.structured_programs import Structured, structured_programs
 
 PARTS = 3

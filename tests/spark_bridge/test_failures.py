@@ -154,7 +154,7 @@ import sys, threading, time
 from gpuengine.errors import Interrupted
 from gpuengine.spark_bridge.failures import spark_failures
 from gpuengine.spark_bridge.progress import JobWatch
-from gpuengine.spark_bridge.launching import session
+from gpuengine.spark_bridge.sessions import session
 spark = session(master="local[1]", conf={"spark.ui.enabled": "false"})
 watch = JobWatch(spark)
 def sleep(batches):

@@ -13,8 +13,8 @@ import pytest
 
 from gpuengine import Engine
 from gpuengine.errors import DataError, GpuEngineError
-from gpuengine.spark_bridge import transfer
-from gpuengine.spark_bridge.ingestion import ingest
+from gpuengine.spark_bridge import frames
+from gpuengine.spark_bridge.materialisation import ingest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ def test_an_engine_has_the_facts_of_a_frame(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, packed: bool
 ) -> None:
     if packed:
-        monkeypatch.setattr(transfer, "COLLECTED_BYTES", -1)
+        monkeypatch.setattr(frames, "COLLECTED_BYTES", -1)
     pick = random.Random(packed)
     edges = [(pick.randrange(30), pick.randrange(30)) for _ in range(60)]
     frame = spark.createDataFrame(edges + edges, "y bigint, x int").repartition(3)
@@ -84,10 +84,10 @@ def test_datasets_are_given_by_path(spark: SparkSession, tmp_path: Path) -> None
 def test_many_rows_are_inserted_in_parts(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib
 
-    module = importlib.import_module("gpuengine.spark_bridge.ingestion")
+    module = importlib.import_module("gpuengine.spark_bridge.materialisation")
     monkeypatch.setattr(module, "_ROWS_AT_ONCE", 100)
-    monkeypatch.setattr(transfer, "COLLECTED_BYTES", -1)
-    monkeypatch.setattr(transfer, "MESSAGE_BYTES", 1)
+    monkeypatch.setattr(frames, "COLLECTED_BYTES", -1)
+    monkeypatch.setattr(frames, "MESSAGE_BYTES", 1)
     frame = spark.range(0, 2000, 1, 4).selectExpr("id % 700 AS x", "id % 7 AS y")
     kb = ingest(spark, REACH, {"edge": frame}, materialise=False)
     assert len(kb.loaded["edge"]) == 700

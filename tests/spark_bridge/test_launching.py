@@ -11,8 +11,14 @@ import pyarrow as pa
 import pytest
 
 from gpuengine.errors import SparkError
-from gpuengine.spark_bridge.launching import check_frame, check_session, default_conf, session
-from gpuengine.spark_bridge.rapids import find_rapids_jar, rapids_conf
+from gpuengine.spark_bridge.sessions import (
+    check_frame,
+    check_session,
+    default_conf,
+    find_rapids_jar,
+    rapids_conf,
+    session,
+)
 from tests.spark_bridge.scripts import run_script, start_script
 
 if TYPE_CHECKING:
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
 MAKE = """
 import json, os, sys
 from gpuengine.errors import SparkError
-from gpuengine.spark_bridge.launching import session
+from gpuengine.spark_bridge.sessions import session
 options = json.loads(sys.argv[1])
 conf = {"spark.ui.enabled": "false"} | options.pop("conf", {})
 try:
@@ -195,7 +201,7 @@ def test_stopped_sessions_their_frames_and_spark_connect(tmp_path: Path) -> None
     text = """
 from pyspark.sql import SparkSession
 from gpuengine.errors import SparkError
-from gpuengine.spark_bridge.launching import check_frame, check_session, session
+from gpuengine.spark_bridge.sessions import check_frame, check_session, session
 quiet = {"spark.ui.enabled": "false"}
 def tell(check, *args):
     try:

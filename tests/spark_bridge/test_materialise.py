@@ -10,7 +10,7 @@ import pytest
 
 from gpuengine.engine import Engine
 from gpuengine.spark_bridge import Limits, materialise
-from gpuengine.spark_bridge.transfer import frame_of
+from gpuengine.spark_bridge.frames import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

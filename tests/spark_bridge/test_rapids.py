@@ -48,9 +48,8 @@ def start(**conf):
 # few rows do what many would.
 BRIDGE = '''
 import gpuengine.spark_bridge.dictionary as dictionary
-import gpuengine.spark_bridge.keeping as keeping
-import gpuengine.spark_bridge.lookup as lookup
-import gpuengine.spark_bridge.rounds as rounds
+import gpuengine.spark_bridge.frames as frames
+import gpuengine.spark_bridge.strata as strata
 from gpuengine.spark_bridge import Limits, materialise
 
 PROGRAM = """
@@ -98,7 +97,7 @@ def broadcast(spark, folder):
     return run(spark, folder, "broadcast", wanted, "rounds")
 
 def shuffled(spark, folder):
-    dictionary.BROADCAST_BYTES = lookup._FEW_VALUES = keeping.BROADCAST_ROWS = rounds.SMALL_DELTA = 0
+    dictionary.BROADCAST_BYTES = dictionary._FEW_VALUES = frames.BROADCAST_ROWS = strata.SMALL_DELTA = 0
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     return run(spark, folder, "shuffled", ["path", "far", "degree"], "rounds")
 
@@ -149,8 +148,8 @@ spark.stop()
 ON_CPU = """
 from gpuengine.engine import Engine
 from gpuengine.spark_bridge.checking import check_inputs
-from gpuengine.spark_bridge.reading import read_dataset
-from gpuengine.spark_bridge.transfer import _packed
+from gpuengine.spark_bridge.datasets import read_dataset
+from gpuengine.spark_bridge.frames import _packed
 spark = start()
 spark.range(9).selectExpr("id c0", "id * 2 c1").write.parquet(folder + "/pairs")
 pairs = spark.read.parquet(folder + "/pairs")

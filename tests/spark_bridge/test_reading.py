@@ -14,9 +14,9 @@ import pytest
 from gpuengine import Engine
 from gpuengine.errors import DataError
 from gpuengine.spark_bridge.checking import check_inputs
+from gpuengine.spark_bridge.datasets import find_dataset, read_dataset
 from gpuengine.spark_bridge.filesystem import FileSystem
-from gpuengine.spark_bridge.ingestion import load_checked
-from gpuengine.spark_bridge.reading import find_dataset, read_dataset
+from gpuengine.spark_bridge.materialisation import load_checked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,10 +57,10 @@ def random_lines(seed: int, delimiter: str, *, quoted: bool) -> str:
     ("name", "params", "delimiter", "quoted", "header"),
     [
         ("r.facts", {}, "\t", False, ""),
-        ("r.tsv", {"headers": "true"}, "\t", False, "N\tU\tF\tS\n"),
+        ("r.tsv", {"headers": "true"}, "\t", False, "n\tu\tf\ts\n"),
         ("r.facts", {"delimiter": "||"}, "||", False, ""),
         ("r.csv", {"IO": "csv"}, ",", True, ""),
-        ("r.csv", {"rfc4180": "true", "headers": "true"}, ",", True, "w,x,y,z\n"),
+        ("r.csv", {"rfc4180": "true", "headers": "true"}, ",", True, "n,u,f,s\n"),
         ("r.csv", {}, ",", True, "n,u,f,s\n"),
         ("r.facts", {"columns": "0:1:2:3"}, "\t", False, ""),
     ],
@@ -89,6 +89,14 @@ def test_columns_picks_from_wider_files(spark: SparkSession, tmp_path: Path) -> 
     params = {"columns": "2:0", "rfc4180": "true"}
     path.write_text('1,"x,x","y\nz"\n2,u,v\n')
     assert by_spark(spark, program, path, params) == by_engine(program, path, params) != Counter()
+
+
+@pytest.mark.parametrize("params", [{"headers": "true"}, {"headers": "true", "IO": "csv"}])
+def test_a_header_says_which_columns(spark: SparkSession, tmp_path: Path, params: dict[str, str]) -> None:
+    program, path = ".decl r(a: symbol, b: number)", tmp_path / "r.txt"
+    path.write_text("b\tmore\ta\n1\tx\ty\n2\tu\tv\n".replace("\t", "," if "IO" in params else "\t"))
+    assert by_spark(spark, program, path, params) == by_engine(program, path, params)
+    assert by_engine(program, path, params) == Counter(map(repr, [("y", 1), ("v", 2)]))
 
 
 @pytest.mark.parametrize("format", ["parquet", "orc"])

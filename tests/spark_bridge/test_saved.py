@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from gpuengine.errors import DataError, GpuEngineError, SparkError, StoreError
 from gpuengine.spark_bridge import materialise
 from gpuengine.spark_bridge import open as open_saved
 from gpuengine.spark_bridge.filesystem import FileSystem
+from gpuengine.spark_bridge.frames import Keeper
 from tests.spark_bridge.scripts import ROOT
 from tests.spark_bridge.test_materialise import CLOSURE, ONLY, engine_of, facts_of, rows_of
 
@@ -123,6 +125,53 @@ def test_a_crash_before_the_end_leaves_what_was_there(
         assert one.counts == {"edge": 2, "path": 3}
     assert saved.insert({"edge": edges(spark, [(2, 3), (3, 4)])}) == {"edge": 1, "path": 3}
     assert rows_of(open_saved(spark, path)["path"]) == paths([*EDGES, (3, 4)])
+
+
+def test_an_update_is_on_the_disk_before_its_manifest(
+    spark: SparkSession, made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = copy_of(made, tmp_path)
+    done: list[str] = []
+    real_sync, real_replace = os.fsync, os.replace
+
+    def sync(descriptor: int) -> None:
+        done.append(os.path.relpath(Path(f"/proc/self/fd/{descriptor}").resolve(), path))
+        real_sync(descriptor)
+
+    def replace(old: str, new: str) -> None:
+        done.append(f"-> {Path(new).name}")
+        real_replace(old, new)
+
+    saved = open_saved(spark, path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", sync)
+        patched.setattr(os, "replace", replace)
+        saved.insert({"edge": edges(spark, [(3, 4)])})
+    switch = done.index("-> saved.json")
+    new = [
+        file for file in Path(path, "generation-2").rglob("*") if file.suffix == ".parquet" or file.is_dir()
+    ]
+    assert len(new) > 4 and {str(file.relative_to(path)) for file in new} <= set(done[:switch])
+    assert "." in done[:switch] and done[switch + 1 :] == ["."]
+
+
+def test_what_fails_after_the_change_says_that_it_happened(
+    spark: SparkSession, made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = copy_of(made, tmp_path)
+    saved = open_saved(spark, path)
+    for number, (raised, said) in enumerate(((DataError("x"), "x"), (KeyboardInterrupt(), "committed")), 3):
+
+        def fail(keeper: Keeper, raised: BaseException = raised) -> None:
+            raise raised
+
+        with monkeypatch.context() as patched, pytest.raises(GpuEngineError, match=said) as caught:
+            patched.setattr(Keeper, "release", fail)
+            saved.insert({"edge": edges(spark, [(number, number + 1)])})
+        told = str(caught.value) + "".join(getattr(caught.value, "__notes__", ()))
+        assert "the change is committed" in told and "nothing was changed" not in told
+        assert rows_of(open_saved(spark, path)["edge"]) == rows_of(saved["edge"])
+        assert open_saved(spark, path).counts["edge"] == number
 
 
 @pytest.mark.slow

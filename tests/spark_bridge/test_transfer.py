@@ -13,8 +13,8 @@ import pytest
 
 from gpuengine import Engine
 from gpuengine.exchange import spark_frames
-from gpuengine.spark_bridge import transfer
-from gpuengine.spark_bridge.transfer import arrow_batches, broadcast_table, frame_of, read_broadcast
+from gpuengine.spark_bridge import frames
+from gpuengine.spark_bridge.frames import arrow_batches, broadcast_table, frame_of, read_broadcast
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +24,7 @@ _MAX_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 @pytest.fixture
 def always_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer, "COLLECTED_BYTES", -1)
+    monkeypatch.setattr(frames, "COLLECTED_BYTES", -1)
 
 
 def mixed(spark: SparkSession, rows: int = 5000) -> DataFrame:
@@ -42,8 +42,8 @@ def test_packed_and_collected_rows_are_the_same(spark: SparkSession, monkeypatch
     frame = mixed(spark)
     collected = list(arrow_batches(frame))
     assert len(collected) == 1
-    monkeypatch.setattr(transfer, "COLLECTED_BYTES", -1)
-    monkeypatch.setattr(transfer, "MESSAGE_BYTES", 10_000)
+    monkeypatch.setattr(frames, "COLLECTED_BYTES", -1)
+    monkeypatch.setattr(frames, "MESSAGE_BYTES", 10_000)
     packed = list(arrow_batches(frame))
     assert len(packed) >= 3
     assert packed[0].schema.types == collected[0].schema.types
@@ -59,8 +59,8 @@ def test_a_frame_without_rows_still_has_its_types(spark: SparkSession) -> None:
 
 def test_the_way_is_chosen_by_size(spark: SparkSession) -> None:
     small, large = spark.range(10), spark.range(1 << 40)
-    assert transfer.fetched_bytes(small) < transfer.COLLECTED_BYTES < transfer.fetched_bytes(large)
-    assert transfer.fetched_bytes(small, rows=1 << 40) == 1 << 43
+    assert frames.fetched_bytes(small) < frames.COLLECTED_BYTES < frames.fetched_bytes(large)
+    assert frames.fetched_bytes(small, rows=1 << 40) == 1 << 43
 
 
 @pytest.mark.slow
@@ -73,7 +73,7 @@ from pyspark.sql import SparkSession
 spark = (SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
          .config("spark.driver.host", "127.0.0.1").config("spark.driver.maxResultSize", "1m").getOrCreate())
 spark.sparkContext.setLogLevel("OFF")
-from gpuengine.spark_bridge.transfer import arrow_batches
+from gpuengine.spark_bridge.frames import arrow_batches
 frame = spark.range(0, 2_000_000, 1, 40)
 try:
     frame.toArrow()

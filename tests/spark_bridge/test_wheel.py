@@ -21,7 +21,7 @@ import json, sys
 import gpuengine
 from gpuengine.errors import SparkError
 from gpuengine.spark_bridge.failures import spark_failures
-from gpuengine.spark_bridge.launching import session
+from gpuengine.spark_bridge.sessions import session
 
 PROGRAM = '''
 .decl edge(a: number, b: number)
@@ -34,7 +34,7 @@ def closure(batches):
     import pyarrow as pa
     import gpuengine
     from gpuengine.engine import Engine
-    from gpuengine.spark_bridge.worker import prepare_worker
+    from gpuengine.spark_bridge.tasks import prepare_worker
     prepare_worker()
     engine = Engine(PROGRAM, backend="cpu", threads=1)
     engine.load("edge", pa.Table.from_batches(list(batches)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from gpuengine.spark_bridge.worker import prepare_worker, task_backend, task_gpu, task_threads
+from gpuengine.spark_bridge.tasks import prepare_worker, task_backend, task_gpu, task_threads
 from tests.spark_bridge.scripts import run_script
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def read_archives(batches: Batches) -> Batches:
     import zipfile
     import zipimport
 
-    from gpuengine.spark_bridge.worker import prepare_worker
+    from gpuengine.spark_bridge.tasks import prepare_worker
 
     folder = tempfile.mkdtemp()
 
@@ -114,7 +114,7 @@ def test_a_read_only_home_has_kernels_kept_with_the_executor(spark: SparkSession
         from pyspark import SparkFiles
 
         from gpuengine.kernels.cpu.jit import cache_directory
-        from gpuengine.spark_bridge.worker import prepare_worker
+        from gpuengine.spark_bridge.tasks import prepare_worker
 
         os.environ.pop("GPUENGINE_CACHE_DIR", None)
         os.environ["XDG_CACHE_HOME"] = "/dev/null/not-a-folder"
@@ -135,7 +135,7 @@ def test_a_read_only_home_has_kernels_kept_with_the_executor(spark: SparkSession
 
 PLACED = """
 import json, os, sys
-from gpuengine.spark_bridge.launching import session
+from gpuengine.spark_bridge.sessions import session
 spark = session(master="local-cluster[2,2,1024]", conf={
     "spark.ui.enabled": "false",
     "spark.worker.resource.gpu.amount": "1",
@@ -148,7 +148,7 @@ def look(batches):
     import os, time
     import pyarrow as pa
     from pyspark import TaskContext
-    from gpuengine.spark_bridge.worker import prepare_worker, task_backend, task_gpu, task_threads
+    from gpuengine.spark_bridge.tasks import prepare_worker, task_backend, task_gpu, task_threads
     prepare_worker()
     given = TaskContext.get().resources()["gpu"].addresses[0]
     counted = task_gpu()

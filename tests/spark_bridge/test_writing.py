@@ -11,8 +11,8 @@ import pytest
 
 from gpuengine import Engine
 from gpuengine.errors import DataError, GpuEngineError
-from gpuengine.spark_bridge.reading import read_dataset
-from gpuengine.spark_bridge.writing import Target, find_targets, write_results
+from gpuengine.spark_bridge.datasets import Target, find_targets, read_dataset, write_results
+from gpuengine.spark_bridge.filesystem import FileSystem
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,6 +92,29 @@ def test_an_interruption_between_relations_leaves_nothing(spark: SparkSession, t
     with pytest.raises(KeyboardInterrupt):
         write_results(spark, {"a": spark.range(3).toDF("x")}, [target], on_written=interrupt)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_between_two_moves_says_what_was_replaced(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    targets = targets_of(".decl a(x: number) .decl b(x: number)\n.output a, b", tmp_path)
+    real, told = FileSystem.replace, []
+
+    def replace(files: FileSystem, old: str, new: str) -> None:
+        if new.endswith("b.parquet"):
+            raise DataError("can't move it")
+        real(files, old, new)
+
+    monkeypatch.setattr(FileSystem, "replace", replace)
+    frame = spark.range(3).toDF("x")
+    with pytest.raises(DataError) as caught:
+        write_results(
+            spark, {"a": frame, "b": frame}, targets, on_replaced=lambda done, left: told.append((done, left))
+        )
+    a, b = (target.path for target in targets)
+    assert caught.value.__notes__ == [f"note: replaced: {a}; not replaced: {b}"]
+    assert told == [([a], [b])]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
 
 
 def test_a_folder_of_something_else_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuengine.language.program import FLOAT, NUMBER, SYMBOL, UNSIGNED, Type
-from gpuengine.terms.aggregates import identity, reduce
+from gpuengine.terms.aggregates import Reduction, identity
 from gpuengine.terms.dictionary import Dictionary
 
 DTYPES = {NUMBER: np.int64, UNSIGNED: np.uint64, FLOAT: np.float64}
@@ -26,13 +26,23 @@ VALUES: dict[Type, st.SearchStrategy[Any]] = {
 def run(op: str, type_: Type, groups: list[list[Any]], result: Type) -> list[Any]:
     dictionary = Dictionary()
     flat = [value for group in groups for value in group]
-    starts = np.cumsum([0, *map(len, groups)])[:-1].astype(np.int64)
     ids = None
     if op != "count":
         ids = dictionary.encode(type_.space, flat if type_ is SYMBOL else np.array(flat, DTYPES[type_]))
-    reduced = reduce(op, type_, ids, starts, len(flat), dictionary)
-    assert reduced.dtype == np.uint32 and len(reduced) == len(groups)
-    return dictionary.to_arrow(result, reduced).to_pylist()
+    given = ids if ids is None or type_ is SYMBOL else dictionary.values(type_.space, ids)
+    numbers = np.repeat(np.arange(len(groups), dtype=np.uint32), [len(group) for group in groups])
+    order = np.random.default_rng(len(flat)).permutation(len(flat))
+    results = []
+    for room in (2, 1000):
+        reduction = Reduction(op, type_, len(groups), dictionary)
+        for start in range(0, len(flat), room):
+            rows = order[start : start + room]
+            reduction.add(numbers[rows], None if given is None else given[rows])
+        found, reduced = reduction.results()
+        assert reduced.dtype == np.uint32 and found.tolist() == list(range(len(groups)))
+        results.append(dictionary.to_arrow(result, reduced).to_pylist())
+    assert op == "mean" or str(results[0]) == str(results[1])
+    return results[0]
 
 
 def wrap(value: int, type_: Type) -> int:

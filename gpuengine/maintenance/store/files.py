@@ -6,26 +6,31 @@ import errno
 import mmap
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from gpuengine.errors import StoreError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+NOTHING_CHANGED = "Nothing was changed"
 _SLICE = 1 << 20
 _MAPPED_FROM = 1 << 20  # bytes; every mapping costs a file descriptor, so small files are read instead
 
 
-def failure(path: Path, doing: str, error: OSError) -> StoreError:
-    """The error for an operating system call that failed on `path`."""
+def failure(path: Path, doing: str, error: OSError, *, outcome: str = "") -> StoreError:
+    """The error for an operating system call that failed on `path`; `outcome` is what has come of it."""
     reason = error.strerror or str(error)
     if error.errno in _FULL:
-        hint = "Nothing was changed; make room on the disk and try again."
+        hint = "make room on the disk and try again."
+    elif error.errno == errno.ELOOP:
+        reason = "it is a symbolic link, and nothing is written through those"
+        hint = "put a file in its place, or remove it."
     elif error.errno in _FORBIDDEN:
-        hint = "Check who may access it; to read only, open the knowledge base read-only."
+        hint = "check who may access it. To read only, open the knowledge base read-only."
     else:
-        hint = "Nothing was changed; check the disk and try again."
+        hint = "check the disk and try again."
+    hint = f"{outcome}; {hint}" if outcome else hint.capitalize()
     return StoreError(f"{path}: can't {doing}: {reason}. {hint}")
 
 
@@ -61,8 +66,16 @@ def write_slices(fd: int, data: memoryview) -> None:
 
 
 def create_file(path: Path) -> int:
-    """A descriptor of a new, empty file to be written; whatever had the name is gone."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    """A descriptor of a new, empty file to be written; whatever had the name is gone.
+
+    Of a link only the name goes: what it leads to is somebody else's.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        return os.open(path, flags, 0o666)
+    except FileExistsError:
+        path.unlink()
+        return os.open(path, flags, 0o666)
 
 
 def write_synced(path: Path, data: bytes) -> None:
@@ -77,11 +90,23 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory and its parents, and wait until those that are new are on the disk."""
-    new = [path for path in (directory, *directory.parents) if not path.exists()]
-    directory.mkdir(parents=True, exist_ok=True)
-    for path in new:
-        sync_directory(path.parent)
+    """Make a directory and its parents, and wait until all of them are on the disk.
+
+    Also those that are there: who made them may have been stopped before they were.
+    """
+    whole = directory.absolute()
+    new = [path for path in (whole, *whole.parents) if not path.exists()]
+    whole.mkdir(parents=True, exist_ok=True)
+    for path in (whole, *whole.parents):
+        if path.is_mount():
+            break
+        with nullcontext() if path in new else suppress(OSError):  # an old one may be closed to this user
+            sync_directory(path.parent)
+
+
+def sync_data(fd: int) -> None:
+    """Data and length of a file onto the disk, without its times where the system can leave those out."""
+    getattr(os, "fdatasync", os.fsync)(fd)
 
 
 def sync_directory(directory: Path) -> None:
@@ -91,6 +116,14 @@ def sync_directory(directory: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def names_in(directory: Path) -> set[str]:
+    """The names in a directory; `StoreError` if they can't be had, which is before anything is written."""
+    try:
+        return {path.name for path in directory.iterdir()}
+    except OSError as error:
+        raise failure(directory, "list it", error, outcome=NOTHING_CHANGED) from error
 
 
 def read_bytes(path: Path) -> bytes | mmap.mmap:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from gpuengine.errors import StoreError
 from gpuengine.maintenance.store.contents import StoredTable
-from gpuengine.maintenance.store.files import failure
-from gpuengine.maintenance.store.journal import create_journal
+from gpuengine.maintenance.store.files import NOTHING_CHANGED, failure, names_in, sync_directory
+from gpuengine.maintenance.store.journal import IDENTITY_BYTES, create_journal
 from gpuengine.maintenance.store.manifest import (
     LOCK,
     MANIFEST,
@@ -23,7 +23,7 @@ from gpuengine.maintenance.store.manifest import (
     TermsEntry,
     generation_of,
     is_temporary,
-    journal_name,
+    put_manifest,
     read_manifest,
     segment_name,
     write_manifest,
@@ -38,6 +38,7 @@ class Generation:
     def __init__(self, directory: Path, number: int) -> None:
         self.directory = directory
         self.number = number
+        self.identity = os.urandom(IDENTITY_BYTES).hex()
         self._files = (directory / segment_name(number, at) for at in count(1))
 
     def table(self, name: str, table: StoredTable) -> TableEntry:
@@ -56,34 +57,53 @@ def switch(directory: Path, number: int, write: Callable[[Generation], Manifest]
     """Make generation `number` of what `write` writes, and make it the current one.
 
     If that fails or is interrupted before the manifest is replaced, the new files are removed and the old
-    state stays.
+    state stays. An error that comes later says that the new state is in place.
     """
+    is_replacing = False
     try:
         manifest = write(Generation(directory, number))
-        create_journal(directory / journal_name(number), number)
+        create_journal(directory / manifest.journal, manifest.label)
         write_manifest(directory, manifest)
+        sync_directory(directory)  # no manifest may name a file whose own name can still be lost
+        is_replacing = True
+        put_manifest(directory)
     except BaseException as error:
-        if not is_current(directory, number):
+        is_in_place = is_current(directory, number) if is_replacing else False
+        if is_in_place is False:
             _remove(directory, lambda name: generation_of(name) == number or is_temporary(name))
-        if isinstance(error, OSError):
+        if not isinstance(error, OSError):
+            raise
+        if is_in_place is False:
             where = Path(error.filename) if error.filename else directory
-            raise failure(where, f"write generation {number}", error) from error
-        raise
+            raise failure(where, f"write generation {number}", error, outcome=NOTHING_CHANGED) from error
+        raise _in_doubt(directory, f"generation {number} may be in place, or the old one", error) from error
+    try:
+        sync_directory(directory)
+    except OSError as error:
+        what = f"generation {number} is in place, but may be lost if the machine stops now"
+        raise _in_doubt(directory, what, error) from error
     remove_strays(directory, manifest)
     return manifest
 
 
-def is_current(directory: Path, number: int) -> bool:
-    """Is this the generation that the manifest on the disk names?"""
+def _in_doubt(directory: Path, what: str, error: OSError) -> StoreError:
+    return StoreError(
+        f"{directory}: {what}: {error.strerror or error}. "
+        "Check the disk, then open the knowledge base again to see."
+    )
+
+
+def is_current(directory: Path, number: int) -> bool | None:
+    """Is this the generation that the manifest on the disk names? None if that can't be found out."""
     try:
         return read_manifest(directory).generation == number
-    except StoreError:
-        return False
+    except StoreError as error:
+        return False if isinstance(error.__context__, FileNotFoundError) else None
 
 
 def next_generation(directory: Path) -> int:
     """A number that no file in the directory has, and no manifest that can be read."""
-    known = [generation_of(name) or 0 for name in os.listdir(directory)]  # noqa: PTH208 (names are wanted)
+    known = [generation_of(name) or 0 for name in names_in(directory)]
     with suppress(StoreError):
         known.append(read_manifest(directory).generation)
     return 1 + max(known, default=0)

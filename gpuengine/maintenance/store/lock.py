@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from contextlib import suppress
 from pathlib import Path
 
 from gpuengine.errors import StoreError
-from gpuengine.maintenance.store.files import failure
+from gpuengine.maintenance.store.files import NOTHING_CHANGED, failure
 from gpuengine.maintenance.store.manifest import LOCK
 
 
@@ -24,9 +25,9 @@ class WriterLock:
         """Take the lock of a directory that exists; `StoreError` names who holds it."""
         path = directory / LOCK
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except OSError as error:
-            raise failure(path, "take the writer's lock", error) from error
+            raise failure(path, "take the writer's lock", error, outcome=NOTHING_CHANGED) from error
         try:
             cls._lock(fd, directory, path)
         except BaseException:
@@ -47,14 +48,18 @@ class WriterLock:
                 "Open it read-only, or wait until that process is done."
             ) from None
         except OSError as error:
-            raise failure(path, "take the writer's lock", error) from error
+            raise failure(path, "take the writer's lock", error, outcome=NOTHING_CHANGED) from error
         with suppress(OSError):  # who holds it is for messages only: a full disk is no reason to give up
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+            found = os.fstat(fd)
+            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:  # else it is another file as well
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
 
     def release(self) -> None:
         """Let others write. Unlocks before closing, as a forked process may hold the same descriptor."""
         import fcntl
 
-        fcntl.flock(self._fd, fcntl.LOCK_UN)
-        os.close(self._fd)
+        with suppress(OSError):  # what was done is done, and the lock goes with the process at the latest
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+        with suppress(OSError):
+            os.close(self._fd)

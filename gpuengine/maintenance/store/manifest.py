@@ -17,10 +17,12 @@ from typing import Any
 
 from gpuengine.errors import StoreError
 from gpuengine.maintenance.store.contents import Outline
-from gpuengine.maintenance.store.files import damage, failure, sync_directory, write_synced
+from gpuengine.maintenance.store.files import damage, failure, write_synced
+from gpuengine.maintenance.store.journal import IDENTITY_BYTES, Label
 
 FORMAT = "gpuengine-kb"
-VERSION = 1
+VERSION = 2
+"""Version 1, which is read too, has no identity; compaction makes it version 2."""
 MANIFEST = "manifest.json"
 LOCK = "lock"
 _TEMPORARY = "manifest.json.tmp"
@@ -61,18 +63,33 @@ class TermsEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One generation. `commits` counts those in the segments; the journal goes on from there."""
+    """One generation. `commits` counts those in the segments; the journal goes on from there.
+
+    `identity` is a number, in hexadecimal digits, that no other generation of any knowledge base has; the
+    journal carries it too. Generations of version 1 have None.
+    """
 
     generation: int
     commits: int
     meta: dict[str, Any]
     tables: tuple[TableEntry, ...]
     terms: tuple[TermsEntry, ...]
+    identity: str | None
 
     @property
     def journal(self) -> str:
         """The name of the journal."""
         return journal_name(self.generation)
+
+    @property
+    def label(self) -> Label:
+        """What the journal begins with."""
+        return Label(self.generation, None if self.identity is None else bytes.fromhex(self.identity))
+
+    @property
+    def version(self) -> int:
+        """The version of the format that this generation has."""
+        return 1 if self.identity is None else VERSION
 
     def segments(self) -> Iterator[Segment]:
         """Every segment."""
@@ -114,26 +131,19 @@ def is_temporary(name: str) -> bool:
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Put a new manifest in place of the old one, as one step; its files must be on the disk already.
-
-    OSError if the old one stays in place.
-    """
+    """Write a new manifest beside the old one and wait until it is on the disk; OSError if that fails."""
     body = json.dumps(
         {"format": FORMAT, "version": VERSION, "journal": manifest.journal, **asdict(manifest)},
         indent=1,
         allow_nan=False,
     )
     rest = body.removeprefix("{\n").encode()
-    temporary = directory / _TEMPORARY
-    write_synced(temporary, b'{"checksum": "%08x",\n' % zlib.crc32(rest) + rest)
-    os.replace(temporary, directory / MANIFEST)  # noqa: PTH105
-    try:
-        sync_directory(directory)
-    except OSError as error:
-        raise StoreError(
-            f"{directory}: generation {manifest.generation} is in place, but may be lost if the machine "
-            f"stops now: {error.strerror}. Check the disk, then open the knowledge base again."
-        ) from error
+    write_synced(directory / _TEMPORARY, b'{"checksum": "%08x",\n' % zlib.crc32(rest) + rest)
+
+
+def put_manifest(directory: Path) -> None:
+    """Put the manifest that was written in place of the old one, as one step."""
+    os.replace(directory / _TEMPORARY, directory / MANIFEST)  # noqa: PTH105
 
 
 def read_manifest(directory: Path) -> Manifest:
@@ -195,7 +205,10 @@ def _parse(fields: dict[str, Any]) -> Manifest:
         if segment is None:
             raise ValueError("terms without a file")
         terms.append(TermsEntry(**{**entry, "segment": segment}))
-    return Manifest(fields["generation"], fields["commits"], fields["meta"], tables, tuple(terms))
+    identity = fields["identity"] if fields["version"] > 1 else None
+    if identity is not None and len(bytes.fromhex(identity)) != IDENTITY_BYTES:
+        raise ValueError(f"{identity!r} is no identity")
+    return Manifest(fields["generation"], fields["commits"], fields["meta"], tables, tuple(terms), identity)
 
 
 def _segment(entry: dict[str, Any]) -> Segment | None:

@@ -168,7 +168,7 @@ def _scan(path: Path, manifest: Manifest) -> Scan:
     data = path.read_bytes()
     while True:
         try:
-            return scan_journal(path, data, manifest.generation, manifest.commits)
+            return scan_journal(path, data, manifest.label, manifest.commits)
         except StoreError:
             # A writer that cut off an unfinished commit and wrote another while this was being read leaves
             # a mixture of both; damage, on the other hand, stays.

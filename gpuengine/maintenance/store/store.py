@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,7 +16,13 @@ from typing import Any
 from gpuengine.errors import StoreError
 from gpuengine.maintenance.store.changes import encode_commit, encode_json
 from gpuengine.maintenance.store.contents import Commit, Outline, Snapshot, as_commit
-from gpuengine.maintenance.store.files import failure, make_directory, sync_directory
+from gpuengine.maintenance.store.files import (
+    NOTHING_CHANGED,
+    failure,
+    make_directory,
+    names_in,
+    sync_directory,
+)
 from gpuengine.maintenance.store.generations import (
     Generation,
     is_current,
@@ -30,7 +37,6 @@ from gpuengine.maintenance.store.manifest import (
     FORMAT,
     LOCK,
     MANIFEST,
-    VERSION,
     Manifest,
     TermsEntry,
     is_store_file,
@@ -52,6 +58,8 @@ class Store:
         self._lock = lock
         self._closed = False
         self._unusable = False
+        self._manifest: Manifest | None = None
+        """Of the generation that a writer made, until its journal is open."""
         self._journal: Journal | None = None
         self._outline = Outline()
         if lock is not None:
@@ -73,10 +81,11 @@ class Store:
         try:
             make_directory(directory)
         except OSError as error:
-            raise failure(directory, "make the directory", error) from error
+            raise failure(directory, "make the directory", error, outcome=NOTHING_CHANGED) from error
         lock = WriterLock.acquire(directory)
         try:
             _check_vacant(directory, replace)  # another process may have been first
+            _sync(directory)  # with the lock in it, files without a manifest are known to be a store's
             switch(directory, next_generation(directory), _writer_of(snapshot))
         finally:
             lock.release()
@@ -139,7 +148,7 @@ class Store:
         segment_bytes = sum(segment.bytes for segment in state.manifest.segments())
         return {
             "format": FORMAT,
-            "version": VERSION,
+            "version": state.manifest.version,
             "generation": state.manifest.generation,
             "commits": state.manifest.commits + len(state.commits),
             "tables": tables,
@@ -197,14 +206,15 @@ class Store:
             manifest = switch(self.path, number, write)
         except BaseException:
             # Past the switch this object no longer knows the newest state, and must not append to it.
-            self._unusable = is_current(self.path, number)
+            self._unusable = is_current(self.path, number) is not False
             raise
-        self._journal = None
-        journal.close()
-        state = read_state(self.path, "none")
-        self._outline = state.outline
-        self._journal = self._open_journal(manifest, state)
+        # It is done: that the next journal can't be opened now is for the next commit to say.
+        self._journal, self._manifest = None, manifest
+        self._outline = manifest.outline()
         self._unusable = False
+        journal.close()
+        with suppress(StoreError):
+            self._writable()
 
     @property
     def read_only(self) -> bool:
@@ -219,21 +229,20 @@ class Store:
         """What a writer does first: cut off an unfinished commit, remove what is left of unfinished work."""
         state = read_state(self.path, "none")
         self._outline = state.outline
-        self._journal = self._open_journal(state.manifest, state)
         self.discarded_bytes = state.scan.discarded
+        # A manifest that a process put in place before it was stopped may not be on the disk yet; until it
+        # is, the files of the generation before are needed.
+        _sync(self.path)
         remove_strays(self.path, state.manifest)
-        try:
-            sync_directory(self.path)
-        except OSError as error:
-            self._journal.close()
-            raise failure(self.path, "sync the directory", error) from error
+        sequence = state.manifest.commits + len(state.commits)
+        self._journal = self._open_journal(state.manifest, state.scan.end, sequence)
 
-    def _open_journal(self, manifest: Manifest, state: State) -> Journal:
+    def _open_journal(self, manifest: Manifest, end: int, sequence: int) -> Journal:
         path = self.path / manifest.journal
         try:
-            return Journal(path, state.scan.end, manifest.commits + len(state.commits))
+            return Journal(path, manifest.label, end, sequence)
         except OSError as error:
-            raise failure(path, "open it for writing", error) from error
+            raise failure(path, "open it for writing", error, outcome=NOTHING_CHANGED) from error
 
     def _read(self, wanted: Wanted) -> State:
         if self._closed:
@@ -248,6 +257,9 @@ class Store:
             raise StoreError(f"{self.path} was closed. Open the knowledge base again to use it.")
         if self._lock is None:
             raise StoreError(f"{self.path} was opened read-only. Open it for writing to change it.")
+        if self._journal is None and self._manifest is not None:
+            manifest = self._manifest
+            self._journal = self._open_journal(manifest, manifest.label.size, manifest.commits)
         if self._unusable or self._journal is None:
             raise StoreError(
                 f"{self.path} can't be written since an earlier write failed. "
@@ -256,13 +268,20 @@ class Store:
         return self._journal
 
 
+def _sync(directory: Path) -> None:
+    try:
+        sync_directory(directory)
+    except OSError as error:
+        raise failure(directory, "sync the directory", error, outcome=NOTHING_CHANGED) from error
+
+
 def _check_vacant(directory: Path, replace: bool) -> None:
     """May a store be made here? Refuses what is no store, later versions, and a store unless `replace`."""
     if not directory.exists():
         return
     if not directory.is_dir():
         raise StoreError(f"{directory} is a file. Choose a directory for the knowledge base.")
-    names = {path.name for path in directory.iterdir()}
+    names = names_in(directory)
     only_ours = LOCK in names and all(map(is_store_file, names))
     if MANIFEST in names:
         if not replace:
@@ -285,7 +304,7 @@ def _writer_of(snapshot: Snapshot) -> Callable[[Generation], Manifest]:
     def write(generation: Generation) -> Manifest:
         tables = tuple(generation.table(name, table) for name, table in snapshot.tables.items())
         terms = new_entries(generation, snapshot.terms.items())
-        return Manifest(generation.number, 0, snapshot.meta, tables, terms)
+        return Manifest(generation.number, 0, snapshot.meta, tables, terms, generation.identity)
 
     return write
 
@@ -302,7 +321,7 @@ def _fold(state: State, generation: Generation) -> Manifest:
     for space in state.outline.spaces:
         terms += _fold_terms(state, generation, space)
     commits = state.manifest.commits + len(state.commits)
-    return Manifest(generation.number, commits, state.meta, tables, tuple(terms))
+    return Manifest(generation.number, commits, state.meta, tables, tuple(terms), generation.identity)
 
 
 def _fold_terms(state: State, generation: Generation, space: str) -> list[TermsEntry]:

@@ -1,7 +1,7 @@
 """What a device offers: arrays, a few library operations on them, and launches.
 
-`hardware.GpuDevice` is a real GPU. `simulator.SimulatedDevice` and `emulated.EmulatedDevice` keep their
-arrays in host memory and run the same kernels there; they share `HostArrays`.
+`hardware.GpuDevice` is a real GPU. `emulated.EmulatedDevice` keeps its arrays in host memory and runs the
+same kernels there, as the simulator of the tests does; they share `HostArrays`.
 
 Everything happens in order on one stream. `read` and `download` wait for it: they are the host
 synchronisations that `Statistics` counts. All other calls return at once on a GPU.

@@ -1,8 +1,9 @@
 """Machine code of kernels in files: assembled once for a GPU architecture, found again ever after.
 
 The files are in the user's cache folder beside the CPU's kernels (``GPUENGINE_CACHE_DIR``), in one folder
-for each architecture, compiler and state of the kernels' source. A file's name holds the checksum of its
-content, so a torn or damaged one is passed over and replaced. A process that finds all its kernels does
+for each architecture, compiler and state of the kernels' source. A file's name holds the checksum of the
+kernel's name and the content, so one that is torn or damaged, or another kernel's, is passed over and
+replaced; so is what another user could have written. A process that finds all its kernels does
 not import the compiler.
 
 A GPU that the compiler knows gets a cubin: the driver has nothing to translate, and may be older than the
@@ -12,7 +13,6 @@ compiler. A GPU newer than the compiler gets PTX, which its driver translates wh
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from contextlib import suppress
 from functools import cache
@@ -21,6 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gpuengine.kernels.contract import DeviceUnavailable
+from gpuengine.kernels.cpu.code_files import read_code, write_code
 from gpuengine.kernels.cpu.jit import cache_directory, source_contents
 from gpuengine.kernels.cuda.devices.assemble import assemble, known_capabilities, to_ptx
 from gpuengine.kernels.cuda.spec import DeviceKernel
@@ -49,12 +50,16 @@ def module_file(kernel: DeviceKernel, capability: tuple[int, int]) -> Path:
         if found is not None:
             return found
         code, kind = _build(kernel, capability)
-        name = f"{kernel.name}.{_checksum(code)}.{kind}"
+        name = f"{kernel.name}.{_checksum(kernel, code)}.{kind}"
         try:
-            return _store(folder, name, code)
+            write_code(folder / name, code, cache_directory())
+            return folder / name
         except OSError:
             # A cache that can't be written only costs the next start.
-            return _store(Path(_scratch().name), f"sm_{capability[0]}{capability[1]}-{name}", code)
+            scratch = Path(_scratch().name)
+            path = scratch / f"sm_{capability[0]}{capability[1]}-{name}"
+            write_code(path, code, scratch)
+            return path
 
 
 def compiler_versions() -> tuple[tuple[str, str], ...]:
@@ -88,14 +93,14 @@ def _scratch() -> TemporaryDirectory[str]:
 def _find(folder: Path, kernel: DeviceKernel) -> Path | None:
     """The kernel's file, if there is one that is whole."""
     for path in folder.glob(f"{kernel.name}.*.*"):
-        with suppress(OSError):
-            if path.name.split(".")[1] == _checksum(path.read_bytes()):
-                return path
+        code = read_code(path, cache_directory())
+        if code is not None and path.name.split(".")[1] == _checksum(kernel, code):
+            return path
     return None
 
 
-def _checksum(code: bytes) -> str:
-    return hashlib.sha256(code).hexdigest()[:32]
+def _checksum(kernel: DeviceKernel, code: bytes) -> str:
+    return hashlib.sha256(kernel.name.encode() + b"\0" + code).hexdigest()[:32]
 
 
 def _build(kernel: DeviceKernel, capability: tuple[int, int]) -> tuple[bytes, str]:
@@ -106,16 +111,3 @@ def _build(kernel: DeviceKernel, capability: tuple[int, int]) -> tuple[bytes, st
         return to_ptx(kernel, capability).encode(), "ptx"
     except ImportError as error:
         raise DeviceUnavailable(f"the compiler for kernels is missing: {error}") from error
-
-
-def _store(folder: Path, name: str, code: bytes) -> Path:
-    """Write a file in one step, so that no other process reads a part of it."""
-    temporary = folder / f".{name}.{os.getpid()}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary.write_bytes(code)
-        return temporary.replace(folder / name)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise

@@ -108,9 +108,10 @@ def expect(found: Any, expected: Any, what: str) -> None:
 
 def all_checks() -> list[Check]:
     """Every check, in the order in which they run: what others stand on comes first."""
-    from gpuengine.kernels.cuda.selftest import joins, pipelines, positions, primitives, storage
+    from gpuengine.kernels.cuda.selftest import joins, pipelines, positions, primitives, storage, timelines
 
-    return [*storage.CHECKS, *pipelines.CHECKS, *primitives.CHECKS, *joins.CHECKS, *positions.CHECKS]
+    first = [*storage.CHECKS, *pipelines.CHECKS, *primitives.CHECKS, *joins.CHECKS]
+    return [*first, *positions.CHECKS, *timelines.CHECKS]
 
 
 def run_checks(

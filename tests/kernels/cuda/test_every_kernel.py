@@ -7,10 +7,10 @@ import pytest
 from gpuengine.kernels.cuda.catalogue import KERNELS
 from gpuengine.kernels.cuda.devices.device import Device
 from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
-from gpuengine.kernels.cuda.devices.simulator import SimulatedDevice
 from gpuengine.kernels.cuda.selftest import run_checks
 from tests.kernels.cuda import kernel_table
 from tests.kernels.cuda.ptx_device import PtxDevice
+from tests.kernels.cuda.simulator import SimulatedDevice
 
 #: The least size of inputs with which the self test launches every kernel.
 SIZE = 70

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpuengine.kernels.contract import DeviceUnavailable
-from gpuengine.kernels.cuda.columns import gather
+from gpuengine.kernels.cpu import code_files
+from gpuengine.kernels.cuda.columns import gather, take_every
 from gpuengine.kernels.cuda.devices import module_cache
 from gpuengine.kernels.cuda.devices.assemble import known_capabilities, symbol
 from gpuengine.kernels.cuda.devices.module_cache import compiler_versions, module_file
@@ -18,7 +19,7 @@ from gpuengine.kernels.cuda.devices.module_cache import compiler_versions, modul
 #: Tells where a kernel's file is and whether the compiler was imported.
 SCRIPT = """
 import sys
-from gpuengine.kernels.cuda.columns import gather
+from gpuengine.kernels.cuda.columns import gather, take_every
 from gpuengine.kernels.cuda.devices.module_cache import module_file
 print(module_file(gather, (8, 9)).name, "numba" in sys.modules, "cupy" in sys.modules)
 """
@@ -63,6 +64,30 @@ def test_a_damaged_file_is_replaced(cache: Path, damage: bytes) -> None:
     path.write_bytes(damage)
     assert module_file(gather, (8, 0)) == path
     assert path.read_bytes() == whole
+
+
+def test_a_file_under_another_kernels_name_is_replaced(cache: Path) -> None:
+    path, other = module_file(gather, (8, 0)), module_file(take_every, (8, 0))
+    whole = path.read_bytes()
+    wrong = path.with_name(other.name.replace(take_every.name, gather.name))
+    path.unlink()
+    wrong.write_bytes(other.read_bytes())
+    assert module_file(gather, (8, 0)) == path
+    assert path.read_bytes() == whole
+
+
+def test_a_cache_that_others_may_write_is_not_used(cache: Path) -> None:
+    path = module_file(gather, (8, 0))
+    path.parent.chmod(0o777)
+    code_files._trusted.clear()
+    with pytest.warns(RuntimeWarning, match="can be written by other users"):
+        assert cache not in module_file(gather, (8, 0)).parents
+    path.parent.chmod(0o700)
+    assert module_file(gather, (8, 0)) == path
+    path.chmod(0o666)
+    with pytest.warns(RuntimeWarning, match=f"{path.name} can be written by other users"):
+        assert module_file(gather, (8, 0)) == path
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_gpu_newer_than_the_compiler_gets_ptx(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,1 @@
+"""What drives the rules of a stratum: its rounds, its nodes, the schemes of its relations."""

@@ -1,0 +1,1 @@
+"""Where a stratum runs, and what of memory, threads and devices it may take."""

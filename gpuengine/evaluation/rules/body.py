@@ -1,0 +1,486 @@
+"""Evaluate an ordered body: pipelines for the joins, vectorised steps for the rest, in bounded chunks.
+
+A body becomes a list of stages. Each stage is a pipeline, driven by an atom, by the previous stage's
+bindings, or by bindings given from outside; all but the last collect their bindings in a buffer, apply
+the computing steps that follow, and hand the result on. Reading a relation that is not a table is such a
+step. The last pipeline inserts into the head's set or collects the result. A body without computing steps is
+one pipeline: it is *pure*. So is one that was compiled `in_one`: its pipeline computes on integers itself, a
+binding at a time, for the compiled loop over small rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuengine.errors import FunctorError, Interrupted
+from gpuengine.evaluation.rules.aggregate import apply_aggregate
+from gpuengine.evaluation.rules.calculation import is_calculable
+from gpuengine.evaluation.rules.compute import Bindings, apply_comparison, is_range, ranged
+from gpuengine.evaluation.rules.database import Database
+from gpuengine.evaluation.rules.join import JoinBuilder, is_fusable
+from gpuengine.evaluation.rules.scheme_reads import read_scheme
+from gpuengine.kernels.contract import (
+    Backend,
+    Driver,
+    Exists,
+    Pipeline,
+    Probe,
+    Program,
+    RowIndex,
+    Rows,
+    Status,
+)
+from gpuengine.language.program import (
+    Aggregate,
+    Atom,
+    Comparison,
+    Literal,
+    Negation,
+    Variable,
+    literal_variables,
+)
+from gpuengine.limits import check as check_memory
+from gpuengine.planning.fallible import can_fail
+from gpuengine.planning.order import order_body
+from gpuengine.planning.plan import Access, BodyPlan, Step
+from gpuengine.schemes.contract import Domain
+from gpuengine.schemes.table import Table
+
+CHUNK_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """A step that is evaluated on columns of bindings; `domain` is what it reads of a relation."""
+
+    step: Step
+    domain: Domain
+
+
+@dataclass
+class Stage:
+    """One pipeline, and the computing steps applied to what it collects.
+
+    `input` are the rows it reads (None: a table's), `inputs` their variables; `collected` are the
+    variables of the rows it writes to `buffer`. `registers` are those of its variables.
+    """
+
+    pipeline: Pipeline
+    program: Program
+    input: Rows | None
+    inputs: tuple[Variable, ...]
+    registers: Mapping[Variable, int]
+    collected: tuple[Variable, ...] = ()
+    computations: tuple[Computation, ...] = ()
+    buffer: Rows | None = None
+
+
+@dataclass
+class BodyProgram:
+    """The stages of one body over one database, on one backend; good while `is_current`.
+
+    `in_one` is the same body as one pipeline, for who has `tried_in_one` whether there is one.
+    """
+
+    stages: list[Stage]
+    database: Database
+    backend: Backend
+    body_plan: BodyPlan
+    absent: tuple[Table, ...]
+    _epochs: tuple[tuple[Table, int], ...]
+    in_hindsight: bool = False
+    in_one: BodyProgram | None = None
+    tried_in_one: bool = False
+
+    @property
+    def is_pure(self) -> bool:
+        return len(self.stages) == 1
+
+    @property
+    def impossible(self) -> bool:
+        """Has a table facts now that must have none for the body to hold?"""
+        return any(map(len, self.absent))
+
+    @property
+    def is_current(self) -> bool:
+        """Do the tables stand where they were, with the indexes it was made with?"""
+        return all(table.epoch == epoch for table, epoch in self._epochs)
+
+    @property
+    def candidates(self) -> int:
+        """Bindings that reached the end so far."""
+        return self.stages[-1].program.candidates
+
+    def indexes(self) -> Iterator[RowIndex]:
+        """Every index that its pipelines probe."""
+        for stage in self.stages:
+            for operation in stage.pipeline.operations:
+                if isinstance(operation, Probe):
+                    yield from (probe.index for probe in operation.alternatives)
+                elif isinstance(operation, Exists):
+                    yield operation.probe.index
+
+    def input_column(self, variable: Variable) -> np.ndarray | None:
+        """The ids that the last stage reads for a variable, by whatever name; None if an atom binds it."""
+        stage = self.stages[-1]
+        for j, name in enumerate(stage.inputs):
+            if stage.input is not None and stage.registers[name] == stage.registers[variable]:
+                return stage.input.column(j)
+        return None
+
+    def feed(self, bindings: Bindings) -> tuple[int, int]:
+        """Make given bindings the driver; returns the rows to run."""
+        return _load(self.stages[0], bindings)
+
+    def final_inputs(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Run all stages but the last; for each chunk that reaches it, the rows of its driver to run."""
+        if not self.impossible:
+            yield from self._stage_inputs(0, start, end)
+
+    def collect(self, start: int, end: int) -> Iterator[Bindings]:
+        """Run a collecting body; its bindings in chunks."""
+        last = self.stages[-1]
+        for first, stop in self.final_inputs(start, end):
+            for _ in _chunks(last, first, stop):
+                yield _unload(last)
+
+    def _computed(self, stage: Stage) -> Iterator[Bindings]:
+        """What the computing steps of a stage leave of the bindings that it has collected."""
+        bindings = _unload(stage)
+        if not self.in_hindsight:
+            yield from _computed(stage.computations, bindings, self.database, stage.program.stop)
+            return
+        parts = [bindings]
+        while parts:
+            part = parts.pop()
+            try:
+                copy = Bindings(dict(part.columns), part.rows)
+                yield from list(_computed(stage.computations, copy, self.database, stage.program.stop))
+            except FunctorError:
+                # Which of them fail is found by halving: failures are few.
+                if part.rows > 1:
+                    parts += part.halves()
+
+    def _stage_inputs(self, number: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+        if number == len(self.stages) - 1:
+            yield start, end
+            return
+        stage = self.stages[number]
+        for _ in _chunks(stage, start, end):
+            check_memory("what a body computes")
+            for bindings in self._computed(stage):
+                self.database.refresh_values()
+                span = _load(self.stages[number + 1], bindings)
+                yield from self._stage_inputs(number + 1, *span)
+            if stage.program.stop[0]:
+                raise Interrupted("stopped")
+
+
+def compile_body(
+    body: Sequence[Literal],
+    plan: BodyPlan,
+    database: Database,
+    *,
+    sink: Atom | tuple[Variable, ...],
+    stop: np.ndarray,
+    given: tuple[Variable, ...] | None = None,
+    delta: int | None = None,
+    old: frozenset[int] = frozenset(),
+    growing: frozenset[str] = frozenset(),
+    distinct: bool = False,
+    exact: bool = False,
+    in_hindsight: bool = False,
+    in_one: bool = False,
+) -> BodyProgram:
+    """Make the stages of `plan`. `sink` is the head to insert into, a table's, or the variables to collect.
+
+    With `given` the body is driven by bindings of those variables (see `BodyProgram.feed`). The atom at
+    `delta` reads NEW facts, those at `old` OLD ones; of a table that drives, the caller chooses the rows.
+    `distinct` promises that the head's rows come out once each and are not in its table yet. With `exact`,
+    every atom reads just its domain; otherwise one that only checks may see facts of other domains, and those
+    that are scheduled, which for sets of facts comes to the same. `in_hindsight` drops bindings for which a
+    literal can't be computed, instead of failing. `in_one` has pipelines compute what they can; who runs them
+    has to know of that (see `Status`).
+    """
+    compiler = _Compiler(body, plan, database, sink, stop, delta, old, growing, distinct, exact, in_one)
+    program = compiler.compile(given)
+    program.in_hindsight = in_hindsight and any(can_fail(part) for part in body)
+    database.refresh_values()
+    return program
+
+
+def is_relational(literal: Literal, database: Database) -> bool:
+    """Can a pipeline that computes do a literal, once what it needs is bound?"""
+    if isinstance(literal, Comparison):
+        bound = literal_variables(literal)
+        return is_fusable(literal, bound) or is_calculable(literal, bound)
+    return not isinstance(literal, Aggregate) and _reads_table(literal, database)
+
+
+class _Compiler:
+    def __init__(
+        self,
+        body: Sequence[Literal],
+        plan: BodyPlan,
+        database: Database,
+        sink: Atom | tuple[Variable, ...],
+        stop: np.ndarray,
+        delta: int | None,
+        old: frozenset[int],
+        growing: frozenset[str],
+        distinct: bool,
+        exact: bool,
+        in_one: bool,
+    ) -> None:
+        self.body, self.plan, self.database, self.sink = body, plan, database, sink
+        self.stop, self.delta, self.old, self.growing, self.distinct = stop, delta, old, growing, distinct
+        self.exact = exact
+        self.in_one = in_one
+        self.stages: list[Stage] = []
+        self.builders: list[JoinBuilder] = []
+        self.tables = _tables(body, sink, database)
+        self.backend = self.tables[0].backend if self.tables else database.backend
+        assert all(table.backend is self.backend for table in self.tables), "tables on several backends"
+
+    def compile(self, given: tuple[Variable, ...] | None) -> BodyProgram:
+        steps = [one for step in self.plan.steps for one in self._of_one_kind(step)]
+        builder, driver, rows, inputs = self._first_driver(steps, given)
+        while steps:
+            step = steps[0]
+            if self._is_relational(step, builder):
+                self._add(builder, steps.pop(0))
+                continue
+            computed = [steps.pop(0)]
+            while steps and not self._is_relational(steps[0], builder):
+                computed.append(steps.pop(0))
+            builder, driver, rows, inputs = self._cut(builder, driver, rows, inputs, computed, steps)
+        self._finish(builder, driver, rows, inputs)
+        return BodyProgram(
+            self.stages,
+            self.database,
+            self.backend,
+            self.plan,
+            tuple(table for each in self.builders for table in each.absent),
+            tuple((table, table.epoch) for table in self.tables),
+        )
+
+    def _builder(self) -> JoinBuilder:
+        builder = JoinBuilder(self.database, self.old, self.growing, self.exact)
+        self.builders.append(builder)
+        return builder
+
+    def _first_driver(
+        self, steps: list[Step], given: tuple[Variable, ...] | None
+    ) -> tuple[JoinBuilder, Driver, Rows | None, tuple[Variable, ...]]:
+        builder = self._builder()
+        if (
+            given is None
+            and steps
+            and steps[0].access is Access.DRIVE
+            and self._reads_table(steps[0].literal)
+        ):
+            literal = steps.pop(0).literal
+            assert isinstance(literal, Atom)
+            return builder, builder.drive_atom(literal), None, ()
+        rows = self.backend.rows(len(given or ()))
+        rows.count = 0 if given else 1
+        return builder, builder.drive_variables(rows, given or ()), rows, given or ()
+
+    def _is_relational(self, step: Step, builder: JoinBuilder) -> bool:
+        if isinstance(step.literal, Comparison):
+            bound = frozenset(builder.registers)
+            return is_fusable(step.literal, bound) or (self.in_one and is_calculable(step.literal, bound))
+        return not isinstance(step.literal, Aggregate) and self._reads_table(step.literal)
+
+    def _reads_table(self, literal: Literal) -> bool:
+        return _reads_table(literal, self.database)
+
+    def _of_one_kind(self, step: Step) -> list[Step]:
+        """A step whose atoms compete, as steps that read tables or none: others are checked after them.
+
+        If reads must be exact they do not compete: those that lose are checked against a whole set.
+        """
+        positions = (step.position, *step.alternatives)
+        tables = [i for i in positions if self._reads_table(self.body[i])] if step.alternatives else ()
+        if not step.alternatives or (len(tables) == len(positions) and not self.exact):
+            return [step]
+        first, *rivals = tables or positions[:1]
+        rivals = [] if self.exact else rivals
+        atom = self.body[first]
+        assert isinstance(atom, Atom)
+        known = [c for c, arg in enumerate(atom.args) if arg not in self._new_variables(step)]
+        leader = replace(
+            step, literal=atom, position=first, bound_columns=tuple(known), alternatives=tuple(rivals)
+        )
+        checked = [i for i in positions if i != first and i not in rivals]
+        return [leader, *(Step(self.body[i], i, Access.CHECK, (), step.estimate) for i in checked)]
+
+    def _new_variables(self, step: Step) -> frozenset[Variable]:
+        """What a step whose atoms compete binds: the one variable outside its bound columns."""
+        assert isinstance(step.literal, Atom)
+        args = [arg for c, arg in enumerate(step.literal.args) if c not in step.bound_columns]
+        return frozenset(arg for arg in args if isinstance(arg, Variable))
+
+    def _domain(self, position: int) -> Domain:
+        if position == self.delta:
+            return Domain.NEW
+        return Domain.OLD if position in self.old else Domain.ALL
+
+    def _add(self, builder: JoinBuilder, step: Step) -> None:
+        if step.alternatives:
+            atoms = [(step.literal, step.position), *((self.body[i], i) for i in step.alternatives)]
+            builder.add_alternatives([(a, i) for a, i in atoms if isinstance(a, Atom)])
+        else:
+            builder.add(step)
+
+    def _needed(self, steps: Sequence[Step]) -> frozenset[Variable]:
+        """Variables that the sink or some of `steps` mention."""
+        head = self.sink.args if isinstance(self.sink, Atom) else self.sink
+        needed = frozenset(arg for arg in head if isinstance(arg, Variable))
+        for step in steps:
+            needed |= literal_variables(step.literal)
+            for other in step.alternatives:
+                needed |= literal_variables(self.body[other])
+        return needed
+
+    def _cut(
+        self,
+        builder: JoinBuilder,
+        driver: Driver,
+        rows: Rows | None,
+        inputs: tuple[Variable, ...],
+        computed: list[Step],
+        rest: list[Step],
+    ) -> tuple[JoinBuilder, Driver, Rows, tuple[Variable, ...]]:
+        """End a stage before computing literals, and begin the next one from their bindings."""
+        needed = self._needed([*computed, *rest])
+        kept = tuple(variable for variable in builder.registers if variable in needed)
+        pipeline = builder.collect(driver, kept)
+        computations = tuple(Computation(step, self._domain(step.position)) for step in computed)
+        self._add_stage(pipeline, rows, inputs, builder, kept, computations)
+        after = self._needed(rest)
+        bound = {*kept, *(variable for step in computed for variable in literal_variables(step.literal))}
+        following = tuple(sorted(bound & after, key=lambda variable: variable.name))
+        fresh = self._builder()
+        fresh_rows = self.backend.rows(len(following))
+        return fresh, fresh.drive_variables(fresh_rows, following), fresh_rows, following
+
+    def _finish(
+        self, builder: JoinBuilder, driver: Driver, rows: Rows | None, inputs: tuple[Variable, ...]
+    ) -> None:
+        if isinstance(self.sink, Atom):
+            if not self.stages:
+                builder.check_bounds(self.sink)
+            pipeline = builder.insert_into(driver, self.sink, distinct=self.distinct)
+            program = self.backend.program(pipeline, self.stop)
+            self.stages.append(Stage(pipeline, program, rows, inputs, builder.registers))
+        else:
+            self._add_stage(builder.collect(driver, self.sink), rows, inputs, builder, self.sink)
+
+    def _add_stage(
+        self,
+        pipeline: Pipeline,
+        rows: Rows | None,
+        inputs: tuple[Variable, ...],
+        builder: JoinBuilder,
+        collected: tuple[Variable, ...],
+        computations: tuple[Computation, ...] = (),
+    ) -> None:
+        """Add a stage that collects."""
+        program = self.backend.program(pipeline, self.stop)
+        buffer = self.backend.rows(len(collected), CHUNK_ROWS)
+        self.stages.append(
+            Stage(pipeline, program, rows, inputs, builder.registers, collected, computations, buffer)
+        )
+
+
+def _reads_table(literal: Literal, database: Database) -> bool:
+    atom = literal.atom if isinstance(literal, Negation) else literal
+    assert isinstance(atom, Atom)
+    return isinstance(database.tables[atom.relation], Table)
+
+
+def _tables(
+    body: Sequence[Literal], sink: Atom | tuple[Variable, ...], database: Database
+) -> tuple[Table, ...]:
+    """The tables that a body reads outside its aggregates, and the one it inserts into."""
+    atoms = [part.atom if isinstance(part, Negation) else part for part in body]
+    named = dict.fromkeys(atom.relation for atom in [*atoms, sink] if isinstance(atom, Atom))
+    found = (database.tables[name] for name in named)
+    return tuple(table for table in found if isinstance(table, Table))
+
+
+def _chunks(stage: Stage, start: int, end: int) -> Iterator[None]:
+    """Run a collecting stage; each time its buffer holds something, let the caller take it."""
+    buffer = stage.buffer
+    assert buffer is not None
+    buffer.count = 0
+    status = stage.program.run(buffer, start, end)
+    while True:
+        if status is Status.STOPPED:
+            raise Interrupted("stopped")
+        if buffer.count:
+            yield
+        if status is Status.DONE:
+            return
+        buffer.count = 0
+        status = stage.program.resume(buffer)
+
+
+def _unload(stage: Stage) -> Bindings:
+    """The buffered bindings, copied."""
+    rows = stage.buffer
+    assert rows is not None
+    columns = {variable: rows.column(j).copy() for j, variable in enumerate(stage.collected)}
+    return Bindings(columns, rows.count)
+
+
+def _load(stage: Stage, bindings: Bindings) -> tuple[int, int]:
+    """Make bindings the input of a stage."""
+    assert stage.input is not None
+    stage.input.count = 0
+    stage.input.append([bindings.columns[variable] for variable in stage.inputs], bindings.rows)
+    return 0, bindings.rows
+
+
+def _computed(
+    computations: Sequence[Computation], bindings: Bindings, database: Database, stop: np.ndarray
+) -> Iterator[Bindings]:
+    """What is left of bindings after the given steps, in pieces; none are empty."""
+    if not bindings.rows:
+        return
+    if not computations:
+        yield bindings
+        return
+    first, *rest = computations
+    if isinstance(first.step.literal, Atom | Negation):
+        for made in read_scheme(first.step, first.domain, bindings, database, stop):
+            yield from _computed(rest, made, database, stop)
+    elif isinstance(first.step.literal, Comparison) and is_range(first.step.literal):
+        for made in ranged(first.step.literal, bindings, database.dictionary):
+            yield from _computed(rest, made, database, stop)
+            if stop[0]:
+                return
+    else:
+        _apply(first.step.literal, bindings, database, stop)
+        yield from _computed(rest, bindings, database, stop)
+
+
+def _apply(literal: Literal, bindings: Bindings, database: Database, stop: np.ndarray) -> None:
+    if isinstance(literal, Comparison):
+        apply_comparison(literal, bindings, database.dictionary)
+        return
+    assert isinstance(literal, Aggregate)
+
+    def collect(
+        body: tuple[Literal, ...], given: Bindings, wanted: tuple[Variable, ...]
+    ) -> Iterator[Bindings]:
+        names = tuple(given.columns)
+        plan = order_body(body, database, given=frozenset(names))
+        program = compile_body(body, plan, database, sink=wanted, stop=stop, given=names)
+        yield from program.collect(*program.feed(given))
+
+    apply_aggregate(literal, bindings, database, collect)

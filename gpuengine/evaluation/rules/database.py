@@ -1,0 +1,101 @@
+"""The relations of one evaluation, the dictionary their ids belong to, and what the planner asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gpuengine.evaluation.rules.evaluators import Evaluators
+from gpuengine.kernels.contract import Backend, ValueTable
+from gpuengine.kernels.cpu.backend import CPU
+from gpuengine.language.program import Program
+from gpuengine.planning.evaluators import Chooser
+from gpuengine.schemes.contract import Scheme
+from gpuengine.schemes.table import Table
+from gpuengine.schemes.union import Union
+from gpuengine.terms.dictionary import Dictionary
+
+_UNKNOWN_FACTS = 1_000_000.0
+
+
+class Database:
+    """Relations by name: tables, or other schemes in their place. Implements the planner's `Statistics`.
+
+    A relation of the stratum under evaluation that is still nearly empty says nothing of what it will
+    be; the cost model then assumes it large (`growing` names those relations). Tables are made on
+    `backend`, and may move. `evaluators` know by what each rule is evaluated; the nodes of hypertrees are
+    relations here as well, as long as there is room for them. Given `tables`, it has these only: a query
+    reads a few relations of a program that may have thousands.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        dictionary: Dictionary,
+        backend: Backend = CPU,
+        tables: Mapping[str, Scheme] | None = None,
+    ) -> None:
+        self.program = program
+        self.dictionary = dictionary
+        self.backend = backend
+        self.tables: dict[str, Scheme] = (
+            {name: Table(name, relation.arity, backend) for name, relation in program.relations.items()}
+            if tables is None
+            else dict(tables)
+        )
+        self.growing: frozenset[str] = frozenset()
+        self.evaluators = Evaluators(Chooser((), {}))
+        self._values: dict[str, ValueTable] = {}
+        self._sizes: dict[str, int] = {}
+
+    def count(self, relation: str) -> float:
+        size = self._size(relation)
+        if relation in self.growing and size < 1000:
+            return _UNKNOWN_FACTS
+        return float(size)
+
+    def _size(self, relation: str) -> int:
+        """How many facts there are, about: of a union as many as its parts have."""
+        scheme = self.tables[relation]
+        if isinstance(scheme, Union):
+            return sum(len(part.scheme) for part in scheme.parts) + len(scheme.own)
+        return len(scheme)
+
+    def distinct(self, relation: str, column: int) -> float:
+        table = self.tables[relation]
+        if relation in self.growing and self._size(relation) < 1000:
+            low, high = table.bounds[column]
+            return min(float(max(high - low, 1)), _UNKNOWN_FACTS**0.75)
+        return table.distinct(column)
+
+    def skew(self, relation: str, column: int) -> float:
+        """1 if nothing is known."""
+        scheme = self.tables[relation]
+        return scheme.skew(column) if isinstance(scheme, Table) else 1.0
+
+    def value_table(self, space: str) -> ValueTable:
+        """The values of a space's ids, for comparisons in pipelines."""
+        if space not in self._values:
+            self._values[space] = ValueTable(self.dictionary.value_table(space))
+        return self._values[space]
+
+    def refresh_values(self) -> None:
+        """Have the value tables follow the dictionary; due whenever terms may have been interned."""
+        for space, values in self._values.items():
+            values.point_to(self.dictionary.value_table(space))
+
+    def all_tables(self) -> Iterable[Table]:
+        """The relations that are tables."""
+        return [scheme for scheme in self.tables.values() if isinstance(scheme, Table)]
+
+    def total_facts(self, *, exact: bool = True) -> int:
+        """Facts of all relations of the program; what splitting rules added does not count.
+
+        If it need not be exact, other schemes than tables count with what they had when that was last asked.
+        """
+        total = 0
+        for name, scheme in self.tables.items():
+            if name in self.program.relations:
+                if exact or isinstance(scheme, Table):
+                    self._sizes[name] = len(scheme)
+                total += self._sizes.get(name, 0)
+        return total

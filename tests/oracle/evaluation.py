@@ -1,0 +1,407 @@
+"""Naive bottom-up evaluation of typed rules.
+
+Values are int, float and, for symbols, bytes (see values.py); a record or ADT value is a tuple that begins
+with its tag, nil is None. A binding maps names to values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from graphlib import TopologicalSorter
+from itertools import product
+from typing import Any
+
+from tests.oracle.functors import apply, can_fail, span, wrap
+from tests.oracle.syntax import (
+    Agg,
+    Atom,
+    Bool,
+    Call,
+    Compare,
+    Const,
+    Not,
+    Pack,
+    Rule,
+    Var,
+    Wild,
+    has,
+    variables,
+)
+from tests.oracle.values import NAN, canonical
+
+Row = tuple[Any, ...]
+Facts = dict[str, set[Row]]
+Binding = dict[str, Any]
+Bound = frozenset[str]
+
+
+class Known:
+    """The facts so far, and indexes of them, each dropped when its relation grows."""
+
+    def __init__(self, facts: Mapping[str, Iterable[Row]]) -> None:
+        self.facts: Facts = {name: set(rows) for name, rows in facts.items()}
+        self._indexes: dict[str, dict[tuple[int, ...], dict[Row, list[Row]]]] = {}
+
+    def update(self, name: str, rows: set[Row]) -> bool:
+        """Add rows; is any of them new?"""
+        if rows <= self.facts[name]:
+            return False
+        self.facts[name] = self.facts[name] | rows
+        self._indexes.pop(name, None)
+        return True
+
+    def matching(self, name: str, places: tuple[int, ...], values: Row) -> Iterable[Row]:
+        """The rows that have these values at these places."""
+        if not places:
+            return self.facts[name]
+        indexes = self._indexes.setdefault(name, {})
+        if places not in indexes:
+            index = indexes[places] = {}
+            for row in self.facts[name]:
+                index.setdefault(tuple(row[place] for place in places), []).append(row)
+        return indexes[places].get(values, ())
+
+
+class Evaluator:
+    """Evaluates bodies over what is known; atoms of `inlines` stand for the bodies of their rules."""
+
+    def __init__(self, known: Known, inlines: Mapping[str, list[Rule]]) -> None:
+        self.known = known
+        self.inlines = inlines
+        self._orders: dict[tuple[int, Bound], tuple[list[Any] | None, Any]] = {}
+
+    def consequences(self, rule: Rule) -> Iterator[Row]:
+        for binding in self.solutions(rule.body, {}):
+            yield from product(*(self._values(arg, binding) for arg in rule.head.args))
+
+    def solutions(self, body: tuple[Any, ...], binding: Binding) -> Iterator[Binding]:
+        """Every extension of `binding` that makes all literals of `body` true."""
+        order = self.order(body, frozenset(binding))
+        assert order is not None, f"not grounded: {body}"
+        yield from self._solve(order, 0, binding)
+
+    def _solve(self, order: list[Any], place: int, binding: Binding) -> Iterator[Binding]:
+        if place == len(order):
+            yield binding
+            return
+        for extended in self._extensions(order[place], binding):
+            yield from self._solve(order, place + 1, extended)
+
+    # -- the order of literals -------------------------------------------------------------------
+
+    def order(self, body: tuple[Any, ...], bound: Bound) -> list[Any] | None:
+        """The literals so that each can be evaluated after those before it; None if there is no such order.
+
+        What can fail comes as late as possible, so that every other literal guards it.
+        """
+        key = (id(body), bound)
+        if key not in self._orders:
+            self._orders[key] = (self._find_order(body, bound), body)  # the body stays, so its id is its own
+        return self._orders[key][0]
+
+    def _find_order(self, body: tuple[Any, ...], bound: Bound) -> list[Any] | None:
+        waiting, order = list(body), []
+        while waiting:
+            ready = [
+                (literal, new) for literal in waiting if (new := self._binds(literal, bound)) is not None
+            ]
+            if not ready:
+                return None
+
+            def rank(choice: tuple[Any, Bound], bound: Bound = bound) -> tuple[bool, bool, bool, int]:
+                literal, _ = choice
+                shared = len(variables(literal) & bound)
+                return (
+                    has(literal, _can_fail),
+                    _compares_floats(literal),
+                    isinstance(literal, Atom),
+                    -shared,
+                )
+
+            chosen, new = min(ready, key=rank)
+            waiting = [literal for literal in waiting if literal is not chosen]
+            order.append(chosen)
+            bound |= new
+        return order
+
+    def _binds(self, literal: Any, bound: Bound) -> Bound | None:
+        """What a literal binds when `bound` is bound; None if it can't be evaluated yet."""
+        mentioned = variables(literal)
+        if isinstance(literal, Atom):
+            if literal.relation in self.inlines and not self._can_call(literal, bound):
+                return None
+            return frozenset(mentioned - bound)
+        if isinstance(literal, Compare) and literal.op == "=":
+            for pattern, source in ((literal.left, literal.right), (literal.right, literal.left)):
+                if _is_known(source, bound) and _is_pattern(pattern, bound):
+                    return frozenset(variables(pattern) - bound)
+            return None
+        return frozenset() if mentioned <= bound else None
+
+    def _can_call(self, call: Atom, bound: Bound) -> bool:
+        """Do all bodies of an inlined relation bind what the call leaves open?"""
+        return all(
+            self.order(rule.body, self._formals(rule, call, bound)) is not None
+            and variables(rule.head) <= self._all_bound(rule, self._formals(rule, call, bound))
+            for rule in self.inlines[call.relation]
+        )
+
+    def _formals(self, rule: Rule, call: Atom, bound: Bound) -> Bound:
+        pairs = zip(rule.head.args, call.args, strict=True)
+        return frozenset(
+            formal.name
+            for formal, actual in pairs
+            if isinstance(formal, Var) and not isinstance(actual, Wild) and variables(actual) <= bound
+        )
+
+    def _all_bound(self, rule: Rule, bound: Bound) -> set[str]:
+        return set(bound).union(*(variables(literal) for literal in rule.body))
+
+    # -- literals --------------------------------------------------------------------------------
+
+    def _extensions(self, literal: Any, binding: Binding) -> Iterator[Binding]:
+        """Every extension of `binding` that makes one literal true."""
+        if isinstance(literal, Atom):
+            yield from self._matches(literal, binding)
+        elif isinstance(literal, Not):
+            if not any(True for _ in self._negated(literal.term, binding)):
+                yield binding
+        elif isinstance(literal, Bool):
+            if literal.value:
+                yield binding
+        elif literal.op == "=":
+            yield from self._equations(literal, binding)
+        else:
+            sides = (self._values(literal.left, binding), self._values(literal.right, binding))
+            if any(COMPARISONS[literal.op](left, right) for left, right in product(*sides)):
+                yield binding
+
+    def _matches(self, atom: Atom, binding: Binding) -> Iterator[Binding]:
+        if atom.relation in self.inlines:
+            yield from self._calls(atom, binding)
+            return
+        fixed = {
+            place: arg.value if isinstance(arg, Const) else binding[arg.name]
+            for place, arg in enumerate(atom.args)
+            if isinstance(arg, Const) or (isinstance(arg, Var) and arg.name in binding)
+        }
+        for row in self.known.matching(atom.relation, tuple(fixed), tuple(fixed.values())):
+            extended = self._unify_all(atom.args, row, binding)
+            if extended is not None:
+                yield extended
+
+    def _negated(self, atom: Atom, binding: Binding) -> Iterator[Binding]:
+        """What an atom matches whose arguments are computed first."""
+        args = tuple(
+            arg if isinstance(arg, Wild | Pack) else Const(next(iter(self._values(arg, binding))), "")
+            for arg in atom.args
+        )
+        return self._matches(Atom(atom.relation, args), binding)
+
+    def _calls(self, call: Atom, binding: Binding) -> Iterator[Binding]:
+        """The distinct answers of an inlined relation, whose rules are solved for the call's arguments."""
+        answers: set[Row] = set()
+        for rule in self.inlines[call.relation]:
+            given: Binding | None = {}
+            for formal, actual in zip(rule.head.args, call.args, strict=True):
+                is_open = isinstance(actual, Wild) or not variables(actual) <= binding.keys()
+                if given is not None and isinstance(formal, Var) and not is_open:
+                    given = self._unify(formal, next(iter(self._values(actual, binding))), given)
+            if given is not None:
+                for found in self.solutions(rule.body, given):
+                    answers |= set(product(*(self._values(arg, found) for arg in rule.head.args)))
+        for row in answers:
+            extended = self._unify_all(call.args, row, binding)
+            if extended is not None:
+                yield extended
+
+    def _equations(self, literal: Compare, binding: Binding) -> Iterator[Binding]:
+        """``left = right``: a test where both are known (of floats by value), else one side is bound."""
+        bound = frozenset(binding)
+        if _is_known(literal.left, bound) and _is_known(literal.right, bound):
+            sides = (self._values(literal.left, binding), self._values(literal.right, binding))
+            same = (
+                (lambda a, b: float(a) == float(b))
+                if literal.kind == "float"
+                else (lambda a, b: a is b or a == b)
+            )
+            yield from ([binding] if any(same(*pair) for pair in product(*sides)) else [])
+            return
+        pattern, source = literal.left, literal.right
+        if not _is_known(source, bound):
+            pattern, source = source, pattern
+        for value in self._values(source, binding):
+            extended = self._unify(pattern, value, binding)
+            if extended is not None:
+                yield extended
+
+    # -- expressions -----------------------------------------------------------------------------
+
+    def _values(self, term: Any, binding: Binding) -> Iterable[Any]:
+        """All values of an expression: of ``range`` any number, of an aggregate of nothing perhaps none."""
+        if isinstance(term, Var):
+            return (binding[term.name],)
+        if isinstance(term, Const):
+            return (term.value,)
+        if isinstance(term, Agg):
+            return self._aggregate(term, binding)
+        args = product(*(self._values(arg, binding) for arg in term.args))
+        if isinstance(term, Pack):
+            return ((term.tag, *parts) for parts in args)
+        if term.op == "range":
+            return (value for parts in args for value in span(term.kind, *parts))
+        return [apply(term.op, term.kind, term.result, list(parts)) for parts in args]
+
+    def _aggregate(self, term: Agg, binding: Binding) -> Iterable[Any]:
+        """Over the distinct bindings of the body's variables, the outer ones given."""
+        outer = {name: binding[name] for name in term.outer}
+        found = {tuple(sorted(b.items(), key=_by_name)): b for b in self.solutions(term.body, outer)}
+        if term.op == "count":
+            return (len(found),)
+        values = [value for b in found.values() for value in self._values(term.target, b)]
+        if term.op == "sum":
+            return (canonical(sum(values, 0.0)) if term.kind == "float" else wrap(sum(values), term.kind),)
+        if not values:
+            return ()
+        if term.op == "mean":
+            return (canonical(sum(map(float, values)) / len(values)),)
+        comparable = [value for value in values if value is not NAN] or values
+        return (min(comparable) if term.op == "min" else max(comparable),)
+
+    # -- matching --------------------------------------------------------------------------------
+
+    def _unify_all(self, patterns: tuple[Any, ...], values: Row, binding: Binding) -> Binding | None:
+        extended: Binding | None = binding
+        for pattern, value in zip(patterns, values, strict=True):
+            if extended is None:
+                return None
+            extended = self._unify(pattern, value, extended)
+        return extended
+
+    def _unify(self, pattern: Any, value: Any, binding: Binding) -> Binding | None:
+        """The binding under which a pattern is this value, if there is one."""
+        if isinstance(pattern, Wild):
+            return binding
+        if isinstance(pattern, Var) and pattern.name not in binding:
+            return {**binding, pattern.name: value}
+        if isinstance(pattern, Pack):
+            if value is None or value[0] != pattern.tag:
+                return None
+            return self._unify_all(pattern.args, value[1:], binding)
+        return binding if value in tuple(self._values(pattern, binding)) else None
+
+
+def _by_name(item: tuple[str, Any]) -> str:
+    return item[0]
+
+
+def _can_fail(node: Any) -> bool:
+    return isinstance(node, Call) and can_fail(node.op, node.kind, node.result)
+
+
+def _compares_floats(literal: Any) -> bool:
+    """Is this an equation by value, which must not bind what an atom can bind?"""
+    return isinstance(literal, Compare) and literal.op == "=" and literal.kind == "float"
+
+
+def _is_known(term: Any, bound: Bound) -> bool:
+    """Can a term be computed?"""
+    if isinstance(term, Pack):
+        return all(_is_known(arg, bound) for arg in term.args)
+    return not isinstance(term, Wild) and variables(term) <= bound
+
+
+def _is_pattern(term: Any, bound: Bound) -> bool:
+    """Can a term be matched against a value, which binds its variables?"""
+    if isinstance(term, Pack):
+        return all(_is_pattern(arg, bound) for arg in term.args)
+    return isinstance(term, Var | Const | Wild) or variables(term) <= bound
+
+
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "!=": lambda left, right: left != right if not isinstance(left, float) else float(left) != float(right),
+    "<": lambda left, right: left < right,
+    "<=": lambda left, right: left <= right,
+    ">": lambda left, right: left > right,
+    ">=": lambda left, right: left >= right,
+    "match": lambda pattern, text: re.fullmatch(pattern, text) is not None,
+    "!match": lambda pattern, text: re.fullmatch(pattern, text) is None,
+    "contains": lambda part, text: part in text,
+    "!contains": lambda part, text: part not in text,
+}
+
+
+# -- strata ------------------------------------------------------------------------------------------
+
+
+def reads(rule: Rule) -> set[str]:
+    """The relations that a rule's body mentions."""
+    found: set[str] = set()
+    for literal in rule.body:
+        has(literal, lambda node: isinstance(node, Atom) and found.add(node.relation))
+    return found
+
+
+def strata(relations: Iterable[str], rules: Iterable[Rule]) -> list[frozenset[str]]:
+    """The strongly connected components of the relations' dependencies, dependencies first."""
+    depends: dict[str, set[str]] = {name: set() for name in relations}
+    for rule in rules:
+        depends[rule.head.relation] |= reads(rule)
+    reaches = {name: _reachable(depends, name) for name in depends}
+    component = {
+        name: frozenset({name, *(other for other in reaches[name] if name in reaches[other])})
+        for name in depends
+    }
+    graph = {
+        component[name]: {component[other] for other in reaches[name]} - {component[name]} for name in depends
+    }
+    return list(TopologicalSorter(graph).static_order())
+
+
+def _reachable(depends: Mapping[str, set[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    todo = set(depends[start])
+    while todo:
+        seen |= todo
+        todo = set().union(*(depends[name] for name in todo)) - seen
+    return seen
+
+
+def fixpoint(
+    stratum: frozenset[str],
+    rules: list[Rule],
+    evaluator: Evaluator,
+    equivalences: Iterable[str] = (),
+    limits: Mapping[str, int] | None = None,
+) -> None:
+    """All rules of a stratum over all facts, again and again until nothing is new.
+
+    As in Soufflé, the rules that do not recur come first, once; then come rounds, each of which sees what
+    was known before it. A relation with a limit ends them when it has reached it.
+    """
+    known = evaluator.known
+    recursive = [rule for rule in rules if reads(rule) & stratum]
+    wave = [rule for rule in rules if not reads(rule) & stratum]
+    first = True
+    while first or wave:
+        derived: Facts = {name: set() for name in stratum}
+        for rule in wave:
+            derived[rule.head.relation] |= set(evaluator.consequences(rule))
+        for name in stratum & {*equivalences}:
+            derived[name] = _equivalence(known.facts[name] | derived[name])
+        grown = [known.update(name, rows) for name, rows in derived.items()]
+        if not first and not any(grown):
+            return
+        if any(len(known.facts[name]) >= limit for name, limit in (limits or {}).items() if name in stratum):
+            return
+        wave, first = recursive, False
+
+
+def _equivalence(pairs: set[Row]) -> set[Row]:
+    """Reflexive on what is mentioned, symmetric and transitive."""
+    classes: dict[Any, set[Any]] = {}
+    for left, right in pairs:
+        merged = classes.get(left, {left}) | classes.get(right, {right})
+        classes.update(dict.fromkeys(merged, merged))
+    return {(left, right) for left, members in classes.items() for right in members}
