@@ -1,0 +1,1 @@
+"""DatalogMTL: figure 1 of the paper as tables, on generated facts."""

@@ -1,0 +1,319 @@
+"""Temporal facts as users give them: lines of text, files, folders, tables; checked, as columns.
+
+`GivenFacts` are the facts of one predicate, with exact times: integers of `unit` each, doubled with open
+ends as `kernels.timeline` has them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from gpuengine.errors import DataError
+from gpuengine.kernels.timeline import INFINITY, LARGEST, MINUS_INFINITY
+from gpuengine.temporal.encoding import Encoding, overflow
+from gpuengine.temporal.lines import parse_fact
+from gpuengine.temporal.syntax import GivenFact, Interval
+from gpuengine.terms.text import Text, from_strings
+
+OnError = Literal["fail", "skip"]
+MAX_MESSAGES = 5
+TEXT_SUFFIXES = (".txt", ".facts")
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".arrow", ".arrows", ".ipc", ".feather")
+_CODECS = (".gz", ".zst")
+
+
+@dataclass
+class GivenFacts:
+    """Facts of one predicate: a text column for each argument, and encoded ends in units of 1 / `scale`.
+
+    `stamp` is the Arrow type of timestamps if the times are such.
+    """
+
+    predicate: str
+    arguments: list[Text]
+    lower: np.ndarray
+    upper: np.ndarray
+    scale: int
+    stamp: Any = None
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+
+@dataclass
+class Problems:
+    """Bad rows: collected if they are to be skipped, else raised together."""
+
+    on_error: OnError
+    skipped: int = 0
+    messages: list[str] = field(default_factory=list)
+
+    def add(self, message: str) -> None:
+        self.skipped += 1
+        if len(self.messages) < MAX_MESSAGES:
+            self.messages.append(message)
+
+    def check(self) -> None:
+        """Raise what was found, unless it is to be skipped."""
+        if self.skipped and self.on_error == "fail":
+            more = (
+                f"\n  and {self.skipped - len(self.messages)} more"
+                if self.skipped > len(self.messages)
+                else ""
+            )
+            raise DataError(
+                "\n".join(self.messages)
+                + more
+                + "\n  hint: --on-error skip (on_error='skip') leaves bad facts out"
+            )
+
+
+# -- lines of text ---------------------------------------------------------------------------------
+
+
+def read_lines(data: bytes, where: str, problems: Problems, *, timestamps: bool = False) -> list[GivenFacts]:
+    """The facts of a text, by predicate."""
+    from gpuengine.kernels.cpu import fact_text as kernel
+
+    if not data.strip():
+        return []
+    raw = np.frombuffer(data, np.uint8)
+    lines, spans = _scan(raw, kernel)
+    status = lines[:, kernel.STATUS]
+    read = lines[status == kernel.READ]
+    found = [] if timestamps else _plain_facts(raw, read, spans, where, problems, kernel)
+    slow = lines[status != kernel.BLANK] if timestamps else lines[status == kernel.LEFT]
+    found += _slow_facts(data, slow, lines, where, problems, timestamps, kernel)
+    problems.check()
+    return found
+
+
+def _scan(raw: np.ndarray, kernel: Any) -> tuple[np.ndarray, np.ndarray]:
+    """What the kernel reads of each line, and the spans of all arguments."""
+    most_lines = int(np.count_nonzero(raw == 10)) + 1
+    most_spans = int(np.count_nonzero(raw == 44)) + most_lines
+    lines = np.zeros((most_lines, kernel.WORDS), np.int64)
+    spans = np.empty((most_spans, 2), np.int64)
+    state = np.zeros(2, np.int64)
+    stopped = kernel.scan_lines(raw, 0, len(raw), lines, most_lines, spans, most_spans, state)
+    assert stopped == len(raw)
+    return lines[: state[0]], spans[: state[1]]
+
+
+def _plain_facts(
+    raw: np.ndarray, read: np.ndarray, spans: np.ndarray, where: str, problems: Problems, kernel: Any
+) -> list[GivenFacts]:
+    from gpuengine.terms.tables import StringTable
+
+    if not len(read):
+        return []
+    names = StringTable("predicate")
+    starts, ends = (np.ascontiguousarray(read[:, k]) for k in (kernel.NAME_START, kernel.NAME_END))
+    codes = names.intern(Text(starts, ends, raw))
+    texts = names.text(np.arange(len(names), dtype=np.uint32)).to_arrow().to_pylist()
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(texts) + 1))
+    found = []
+    for code, name in enumerate(texts):
+        rows = read[order[bounds[code] : bounds[code + 1]]]
+        arity = int(rows[0, kernel.ARGUMENTS])
+        wrong = rows[:, kernel.ARGUMENTS] != arity
+        for row in rows[wrong]:
+            line = _line_number(raw, int(row[kernel.LINE_START]))
+            problems.add(
+                f"{where}:{line}: {name} has {row[kernel.ARGUMENTS]} arguments here, but {arity} above"
+            )
+        rows = rows[~wrong] if wrong.any() else rows
+        low, up, scale, bad = _encoded_ends(rows, kernel)
+        for row in rows[bad]:
+            begin, end = int(row[kernel.LINE_START]), int(row[kernel.LINE_END])
+            shown = bytes(raw[begin:end]).decode(errors="replace").strip()
+            problems.add(f"{where}:{_line_number(raw, begin)}: the interval holds no time: {shown}")
+        if bad.any():
+            rows, low, up = rows[~bad], low[~bad], up[~bad]
+        first = rows[:, kernel.FIRST_ARGUMENT]
+        arguments = [Text(spans[first + j, 0].copy(), spans[first + j, 1].copy(), raw) for j in range(arity)]
+        found.append(GivenFacts(name, arguments, low, up, scale))
+    return found
+
+
+def _line_number(raw: np.ndarray, position: int) -> int:
+    return int(np.count_nonzero(raw[:position] == 10)) + 1
+
+
+def _encoded_ends(rows: np.ndarray, kernel: Any) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
+    """(lower, upper, scale, which are empty) of what the kernel read."""
+    digits = max(int(rows[:, kernel.LOW_DIGITS].max()), int(rows[:, kernel.HIGH_DIGITS].max()))
+    scale = 10**digits
+    values = []
+    for value, decimals, kind in (
+        (kernel.LOW, kernel.LOW_DIGITS, kernel.LOW_KIND),
+        (kernel.HIGH, kernel.HIGH_DIGITS, kernel.HIGH_KIND),
+    ):
+        amount = rows[:, value]
+        if digits:
+            limit = LARGEST // (2 * scale)
+            if (np.abs(amount) >= limit).any():
+                worst = int(amount[np.argmax(np.abs(amount))])
+                raise overflow(Fraction(worst), scale)
+            amount = amount * np.power(10, digits - rows[:, decimals])
+        values.append((2 * amount, rows[:, kind]))
+    (low, low_kind), (up, up_kind) = values
+    low = np.where(low_kind == kernel.INFINITE, MINUS_INFINITY, low + (low_kind == kernel.OPEN))
+    up = np.where(up_kind == kernel.INFINITE, INFINITY, up - (up_kind == kernel.OPEN))
+    finite = np.concatenate([low[low != MINUS_INFINITY], up[up != INFINITY]])
+    if len(finite) and int(np.abs(finite).max()) >= LARGEST:
+        raise overflow(Fraction(int(finite[np.argmax(np.abs(finite))]) // 2), scale)
+    return low, up, scale, low > up
+
+
+def _slow_facts(
+    data: bytes,
+    slow: np.ndarray,
+    lines: np.ndarray,
+    where: str,
+    problems: Problems,
+    timestamps: bool,
+    kernel: Any,
+) -> list[GivenFacts]:
+    by_predicate: dict[tuple[str, int], tuple[list[tuple[str, ...]], list[Interval]]] = {}
+    numbers = np.searchsorted(lines[:, kernel.LINE_START], slow[:, kernel.LINE_START]) + 1
+    in_comment = False
+    for row, number in zip(slow, numbers, strict=True):
+        text = data[int(row[kernel.LINE_START]) : int(row[kernel.LINE_END])].decode(errors="replace").strip()
+        # A comment over several lines: they may hold anything.
+        if in_comment or text.startswith("/*"):
+            in_comment = "*/" not in text
+            continue
+        try:
+            predicate, arguments, range = parse_fact(text, timestamps=timestamps)
+        except ValueError as error:
+            problems.add(f"{where}:{number}: {error}: {text}")
+            continue
+        rows = by_predicate.setdefault((predicate, len(arguments)), ([], []))
+        rows[0].append(arguments)
+        rows[1].append(range)
+    stamp = None
+    if timestamps:
+        import pyarrow as pa
+
+        stamp = pa.timestamp("us", "UTC")
+    return [
+        from_ranges(predicate, rows, ranges, arity, stamp)
+        for (predicate, arity), (rows, ranges) in by_predicate.items()
+    ]
+
+
+def from_ranges(
+    predicate: str, rows: Sequence[tuple[str, ...]], ranges: Sequence[Interval], arity: int, stamp: Any = None
+) -> GivenFacts:
+    """Facts given one by one."""
+    times = [end for range in ranges for end in (range.lower, range.upper) if end is not None]
+    encoding = Encoding().with_times(times)
+    encoded = [encoding.range(range) for range in ranges]
+    return GivenFacts(
+        predicate,
+        [from_strings([row[j] for row in rows]) for j in range(arity)],
+        np.array([low for low, _ in encoded], np.int64),
+        np.array([up for _, up in encoded], np.int64),
+        encoding.scale,
+        stamp,
+    )
+
+
+def given_facts(facts: Iterable[GivenFact]) -> list[GivenFacts]:
+    """The facts among rules, by predicate."""
+    by_predicate: dict[tuple[str, bool], list[GivenFact]] = {}
+    for fact in facts:
+        by_predicate.setdefault((fact.atom.predicate, fact.is_timestamp), []).append(fact)
+    found = []
+    for (name, is_timestamp), own in by_predicate.items():
+        rows = [tuple(str(getattr(t, "text", t)) for t in fact.atom.terms) for fact in own]
+        stamp = None
+        if is_timestamp:
+            import pyarrow as pa
+
+            stamp = pa.timestamp("us", "UTC")
+        found.append(from_ranges(name, rows, [fact.range for fact in own], len(rows[0]), stamp))
+    return found
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def read_path(
+    path: Path, arities: Mapping[str, int], problems: Problems, *, timestamps: bool = False
+) -> Iterator[GivenFacts]:
+    """The facts of a file, or of every file of a folder whose name says what it is."""
+    if path.is_dir():
+        files = fact_files(path)
+        if not files:
+            raise DataError(
+                f"{path} has no facts\n"
+                "  hint: PREDICATE.csv, .tsv, .parquet or .arrow; or .txt with lines P(a)@[1,2]"
+            )
+        for file in files:
+            yield from read_path(file, arities, problems, timestamps=timestamps)
+        return
+    if not path.exists():
+        names = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, names, 1)
+        raise DataError(
+            f"there are no facts in {path}: it does not exist"
+            + (f"\n  hint: did you mean {path.parent / near[0]}?" if near else "")
+        )
+    if suffix_of(path) in TABLE_SUFFIXES:
+        predicate = path.name.removesuffix(
+            "".join(path.suffixes[-2:]) if path.suffix in _CODECS else path.suffix
+        )
+        from gpuengine.temporal.tables import read_table
+
+        yield read_table(path, predicate, arities.get(predicate), problems, timestamps=timestamps)
+        return
+    yield from read_lines(content_of(path), str(path), problems, timestamps=timestamps)
+
+
+def fact_files(folder: Path) -> list[Path]:
+    """The files of a folder whose names say that they have facts."""
+    files = sorted(file for file in folder.iterdir() if file.is_file())
+    return [file for file in files if suffix_of(file) in (*TABLE_SUFFIXES, *TEXT_SUFFIXES)]
+
+
+def suffix_of(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    return suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in _CODECS else "".join(suffixes[-1:])
+
+
+def first_line(path: Path) -> str:
+    """The first line of a text file that may be compressed."""
+    if path.suffix.lower() in _CODECS:
+        return content_of(path).split(b"\n", 1)[0].decode(errors="replace").rstrip("\r")
+    try:
+        with path.open("rb") as lines:
+            return lines.readline().decode("utf-8-sig", errors="replace").rstrip("\r\n")
+    except OSError as error:
+        raise DataError(f"can't read {path}: {error.strerror or error}") from error
+
+
+def content_of(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+        if path.suffix.lower() == ".gz":
+            import gzip
+
+            return gzip.decompress(content)
+        if path.suffix.lower() == ".zst":
+            import pyarrow as pa
+
+            with pa.input_stream(pa.BufferReader(content), compression="zstd") as stream:
+                return bytes(stream.read())
+        return content
+    except OSError as error:
+        raise DataError(f"can't read {path}: {error.strerror or error}") from error

@@ -1,0 +1,257 @@
+"""Facts in: text, files, folders, tables, with every kind of time; and bad ones."""
+
+from __future__ import annotations
+
+import datetime as dates
+import gzip
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import gpuengine as ge
+from gpuengine.errors import DataError, EvaluationError
+from gpuengine.temporal.engine import TemporalEngine
+
+PROGRAM = "Out(X) :- P(X)\n"
+
+
+def engine(program: str = PROGRAM) -> TemporalEngine:
+    return ge.TemporalEngine(program)
+
+
+def read(text: str, **options: object) -> list[str]:
+    kb = engine()
+    kb.load(text, **options)  # type: ignore[arg-type]
+    kb.materialise()
+    return [line for name in kb.relations for line in kb[name].lines() if name != "Out"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("P(a)@[1,2.5)", "P(a)@[1,2.5)"),
+        ("P( a ) @ ( 1 , 2 ] .", "P(a)@(1,2]"),
+        ("P(a)@3", "P(a)@[3,3]"),
+        ("P(a)@-3", "P(a)@[-3,-3]"),
+        ("P(a)@[3]", "P(a)@[3,3]"),
+        ("P(a)@(-inf,2]", "P(a)@(-inf,2]"),
+        ("P(a)@[-0.25,inf)", "P(a)@[-0.25,inf)"),
+        ("P(a)@[1/3,2/3]", "P(a)@[1/3,2/3]"),
+        ("P(a)@[20056.0,38218.0]", "P(a)@[20056,38218]"),
+        ('P("a b")@[1,2]', 'P("a b")@[1,2]'),
+        ("P('it')@[1,2]", "P(it)@[1,2]"),
+        (r'P("say \"x\"")@[1,2]', r'P("say \"x\"")@[1,2]'),
+        ("P(http://x.org/a#b)@[1,2]", "P(http://x.org/a#b)@[1,2]"),
+        ("P(44.0)@[1,2]", "P(44.0)@[1,2]"),
+        ("P(ID1)@[0s,2h]", "P(ID1)@[0,7200]"),
+        ("P(é)@[1,2]", 'P("é")@[1,2]'),
+    ],
+)
+def test_lines(line: str, expected: str) -> None:
+    assert read(line + "\n") == [expected]
+    # What is printed can be read again.
+    assert read(expected + "\n") == [expected]
+
+
+def test_comments_blank_lines_and_no_arguments() -> None:
+    text = "% one\n\n// two\n/* three\nP(x)@[ */\nN@[1,2]\r\nN()@5 % four\nP(a)@[1,2] // five"
+    assert read(text) == ["N@[1,2]", "N@[5,5]", "P(a)@[1,2]"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("P(a)", "the time is missing"),
+        ("P(a)@", "an interval such as"),
+        ("P(a)@[1", "the interval does not end"),
+        ("P(a)@[2,1]", "the interval holds no time"),
+        ("P(a)@(1,1]", "the interval holds no time"),
+        ("P(a)@[x,1]", "'x' is no number"),
+        ("P(a)@[1,2,3]", "an interval has two ends"),
+        ("P(a)@[inf,inf]", "begins with -inf"),
+        ("P(a)@[1,2] P(b)@[1,2]", "more than a fact"),
+        ("P(a@[1,2]", "a comma or a closing parenthesis"),
+        ("P(,b)@[1,2]", "a constant is missing"),
+        ("(a)@[1,2]", "begins with the name"),
+        ("P(a)@[1/0,2]", "'1/0' is no number"),
+    ],
+)
+def test_bad_lines(line: str, reason: str, tmp_path: Path) -> None:
+    file = tmp_path / "facts.txt"
+    file.write_text(f"P(c)@[1,2]\n{line}\nP(d)@[1,2]\n")
+    with pytest.raises(DataError, match=reason) as caught:
+        engine().load(file)
+    assert f"{file}:2: " in str(caught.value) and line in str(caught.value)
+    kb = engine()
+    assert kb.load(file, on_error="skip") == 2
+    assert kb.skipped_rows == 1 and reason in kb.skipped[0]
+
+
+def test_arity_differs(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="P has 2 arguments here, but 1 above"):
+        read("P(a)@[1,2]\nP(a,b)@[1,2]\n")
+    with pytest.raises(DataError, match="P has 2 arguments in the facts, but 1 in the program"):
+        read("P(a,b)@[1,2]\n")
+
+
+def test_folders_and_formats(tmp_path: Path) -> None:
+    (tmp_path / "A.csv").write_text('x,start,end\n"a,1",1.0,2.0\nb,3,\n')
+    (tmp_path / "B.tsv").write_text("a\tb\t1\t2\n")
+    (tmp_path / "C.csv").write_text("a,1,2,true,false\nb,1,2,false,true\n")
+    (tmp_path / "D.csv.gz").write_bytes(gzip.compress(b"p,from,to\nd,1/3,2/3\n"))
+    table = pa.table(
+        {
+            "x": [1, 2],
+            "start": [0, None],
+            "end": [5, 6],
+            "start_closed": [False, True],
+            "end_closed": [True, True],
+        }
+    )
+    pyarrow.parquet.write_table(table, tmp_path / "E.parquet")
+    with pa.ipc.new_file(tmp_path / "F.arrow", pa.schema([("s", pa.int64()), ("e", pa.int64())])) as out:
+        out.write_table(pa.table({"s": [1], "e": [2]}))
+    (tmp_path / "more.txt").write_text("G(a)@[1,2]\n")
+    (tmp_path / "README.md").write_text("not facts")
+    kb = engine("H(X) :- A(X)")
+    assert kb.load(tmp_path) == 10
+    kb.materialise()
+    lines = [line for name in "ABCDEFG" for line in kb[name].lines()]
+    assert lines == [
+        'A("a,1")@[1,2]', "A(b)@[3,inf)", "B(a,b)@[1,2]", "C(a)@[1,2)", "C(b)@(1,2]", "D(d)@[1/3,2/3]",
+        "E(1)@(0,5]", "E(2)@(-inf,6]", "F@[1,2]", "G(a)@[1,2]",
+    ]  # fmt: skip
+
+
+def test_bad_rows_of_tables(tmp_path: Path) -> None:
+    file = tmp_path / "P.csv"
+    file.write_text("a,1,2\nb,x,2\nc,5,2\n")
+    with pytest.raises(DataError, match=r"row 2: no time: x, 2\n.*row 3: the interval holds no time: 5, 2"):
+        engine().load(file)
+    kb = engine()
+    assert kb.load(file, on_error="skip") == 1
+    file.write_text("a,-inf,inf\nb,inf,inf\nc,1,-inf\nd,,\n")
+    kb = engine()
+    assert kb.load(file, on_error="skip") == 2
+    assert kb.materialise()["P"].lines() == ["P(a)@(-inf,inf)", "P(d)@(-inf,inf)"]
+    file.write_text("a,-inf,inf\nb,inf,inf\nc,1.25,-inf\nd,0.5,1\n")
+    kb = engine()
+    assert kb.load(file, on_error="skip") == 2
+    assert kb.materialise()["P"].lines() == ["P(a)@(-inf,inf)", "P(d)@[0.5,1]"]
+    (tmp_path / "none").mkdir()
+    with pytest.raises(DataError, match="has no facts"):
+        engine().load(tmp_path / "none")
+    with pytest.raises(DataError, match=r"did you mean .*P\.csv"):
+        engine().load(tmp_path / "p.csv")
+    with pytest.raises(DataError, match="has 1 arguments, then start and end"):
+        engine().load("P", [("a", "b", 1, 2)])
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([("a", 0, 1)], ["P(a)@[0,1]"]),
+        ([("a", 0, 1, True, False)], ["P(a)@[0,1)"]),
+        ([("a", None, 1), ("b", 1, None)], ["P(a)@(-inf,1]", "P(b)@[1,inf)"]),
+        ([("a", Fraction(1, 3), Decimal("0.5"))], ["P(a)@[1/3,0.5]"]),
+        ([("a", 0.1, 1)], [f"P(a)@[{Decimal.from_float(0.1)},1]"]),
+        ([("a", "1/7", "inf")], ["P(a)@[1/7,inf)"]),
+        ([(7, 0, 1)], ["P(7)@[0,1]"]),
+    ],
+)
+def test_rows(rows: list[tuple[object, ...]], expected: list[str]) -> None:
+    kb = engine()
+    kb.load("P", rows)
+    kb.materialise()
+    assert kb["P"].lines() == expected
+
+
+def test_frames() -> None:
+    import pandas
+    import polars
+
+    columns = {"x": ["a"], "start": [0], "end": [1]}
+    for frame in (pandas.DataFrame(columns), polars.DataFrame(columns), columns, pa.table(columns)):
+        kb = engine()
+        kb.load("P", frame)
+        assert kb.materialise()["P"].lines() == ["P(a)@[0,1]"]
+
+
+def test_columns_by_name_or_place(tmp_path: Path) -> None:
+    """Named columns may stand anywhere, and one of the two that say what is closed may be missing."""
+    named = pa.table({"end": [5], "x": ["a"], "start_closed": [False], "start": [1]})
+    placed = pa.table({"x": ["b"], "from": [1], "to": [5], "c": [False], "d": [True]})
+    kb = engine()
+    kb.load("P", named)
+    kb.load("P", placed)
+    (tmp_path / "P.csv").write_text('"c, d",1,2\n')
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "P.csv").write_text("end,start,x\n9,7,e\n")
+    kb.load(tmp_path / "P.csv")
+    kb.load(tmp_path / "more")
+    kb.materialise()
+    assert kb["P"].lines() == ['P("c, d")@[1,2]', "P(a)@(1,5]", "P(b)@(1,5]", "P(e)@[7,9]"]
+
+
+def test_times_out() -> None:
+    kb = engine("Out(X) :- P(X)\nThird(X) :- Diamondplus[1/3] P(X)\nHalf(X) :- Diamondplus[1/2] P(X)")
+    kb.load("P(a)@[1,inf)\nP(b)@(-2,3)\n")
+    kb.materialise()
+    whole = kb["Out"].to_arrow()
+    assert whole.schema.names == ["arg0", "start", "end", "start_closed", "end_closed"]
+    assert whole["start"].type == pa.int64()
+    assert whole.to_pylist() == [
+        {"arg0": "a", "start": 1, "end": None, "start_closed": True, "end_closed": False},
+        {"arg0": "b", "start": -2, "end": 3, "start_closed": False, "end_closed": False},
+    ]
+    half = kb["Half"].to_arrow()
+    assert pa.types.is_decimal(half["start"].type)
+    assert half["start"].to_pylist() == [Decimal("0.5"), Decimal("-2.5")]
+    assert kb["Third"].to_arrow()["end"].to_pylist() == [None, "8/3"]
+
+
+def test_timestamps() -> None:
+    stamps = pa.array([dates.datetime(2026, 1, 1), None], pa.timestamp("ms", "UTC"))
+    ends = pa.array([dates.datetime(2026, 1, 2), dates.datetime(2026, 1, 1)], pa.timestamp("ms", "UTC"))
+    kb = engine("Out(X) :- Diamondminus[0s,2h30m] P(X)\nFine(X) :- Diamondminus[1us,1us] P(X)")
+    kb.load("P", pa.table({"x": ["a", "b"], "start": stamps, "end": ends}))
+    kb.materialise()
+    out = kb["Out"].to_arrow()
+    assert out["end"].type == pa.timestamp("ms", "UTC")
+    assert out["start"].to_pylist()[1] is None
+    assert out["end"].to_pylist()[0] == dates.datetime(2026, 1, 2, 2, 30, tzinfo=dates.UTC)
+    assert kb["Fine"].to_arrow()["end"].type == pa.timestamp("us", "UTC")
+    assert kb["Out"].lines()[0] == "Out(a)@[2026-01-01T00:00:00Z,2026-01-02T02:30:00Z]"
+    assert kb.holds("Out(a)", at="2026-01-02T02:30:00Z")
+    assert not kb.holds("Out(a)", at=dates.datetime(2026, 1, 2, 2, 31))
+    with pytest.raises(DataError, match="timestamps and plain numbers"):
+        kb.load("P(c)@[1,2]\n")
+    text = engine()
+    text.load("P(a)@[2026-01-01,2026-01-01T12:00:00.5+02:00)\n", timestamps=True)
+    assert text.materialise()["P"].lines() == ["P(a)@[2026-01-01T00:00:00Z,2026-01-01T10:00:00.5Z)"]
+
+
+def test_large_denominators() -> None:
+    big = 10**9 + 7
+    kb = engine(f"Out(X) :- Diamondminus[1/{big},1/{big}] P(X)")
+    kb.load("P(a)@[1/3,1007/1000]\n")
+    kb.materialise()
+    expected = Fraction(1, 3) + Fraction(1, big), Fraction(1007, 1000) + Fraction(1, big)
+    (interval,) = kb.when("Out(a)")
+    assert (interval.lower, interval.upper) == expected
+    worst = f"1/{10**9 + 9}"
+    too_fine = engine(f"Out(X) :- Diamondminus[1/{big},1/{big}] P(X)")
+    too_fine.load(f"P(a)@[{worst},1]\n")
+    with pytest.raises(EvaluationError, match=rf"64 bits.*\n.*the worst is {worst} "):
+        too_fine.materialise()
+    too_far = engine()
+    with pytest.raises(EvaluationError, match="64 bits"):
+        too_far.load(f"P(a)@[0,{10**18}.5]\n")
+    far = engine("Out(X) :- Diamondminus[0,1/1000000] P(X)")
+    far.load(f"P(a)@[0,{10**15}]\n")
+    with pytest.raises(EvaluationError, match=r"64 bits.*\n.*the worst is 0\.000001 "):
+        far.materialise()
