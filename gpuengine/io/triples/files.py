@@ -1,0 +1,89 @@
+"""Which files are RDF, in which format, and their bytes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from gpuengine.errors import DataError
+from gpuengine.io.locate import STDIN, part_files
+from gpuengine.rdf_names import FORMATS, format_of_name
+
+_CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_ENTITY = re.compile(rb"<!ENTITY\s+(%\s+)?[^\s>]+\s+(?:SYSTEM|PUBLIC|(\"[^\"]*\"|'[^']*'))", re.IGNORECASE)
+
+
+def rdf_files(path: Path) -> list[Path]:
+    """The files to read for a path: itself, those of a folder that are RDF, or the matches of a glob."""
+    if path == STDIN:
+        return [path]
+    files = part_files(path)
+    if path.is_dir():
+        files = [file for file in files if format_of_name(file) is not None]
+        if not files:
+            raise DataError(f"{path}: a folder without files of RDF\n  hint: {_KNOWN}")
+    return files
+
+
+_KNOWN = f"they end in {', '.join(FORMATS)}, and may be compressed (.gz, .zst)"
+
+
+def settled_format(path: Path, format: str | None) -> str:
+    """The format of a file: as asked for, or by its name."""
+    if format is not None:
+        name = format.lower().removeprefix(".")
+        found = name if name in FORMATS.values() else FORMATS.get(f".{name}")
+        if found is None:
+            names = ", ".join(dict.fromkeys(FORMATS.values()))
+            raise DataError(f"there is no format {format!r} of RDF\n  hint: there are {names}")
+        return found
+    found = format_of_name(path)
+    if found is None:
+        raise DataError(
+            f"{path}: the name does not tell which format of RDF it is\n  hint: {_KNOWN}; or say it"
+        )
+    return found
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """The bytes of a file as a stream, decompressed."""
+    try:
+        if path == STDIN:
+            with _decompressed(sys.stdin.buffer, "<stdin>") as stream:
+                yield stream
+        else:
+            with path.open("rb") as file, _decompressed(file, str(path)) as stream:
+                yield stream
+    except pa.ArrowException as error:
+        raise DataError(f"{path}: {error}") from error
+    except OSError as error:
+        if error.filename is None and error.errno is None:
+            raise DataError(f"{path}: damaged or cut-off compressed data ({error})") from error
+        raise DataError(f"{path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _decompressed(file: BinaryIO, name: str) -> Iterator[Any]:
+    head = file.peek(4)[:4] if hasattr(file, "peek") else b""
+    codec = next((codec for magic, codec in _CODECS.items() if head.startswith(magic)), None)
+    if codec is None:
+        yield file
+        return
+    with pa.CompressedInputStream(pa.PythonFile(file, "r"), codec) as stream:
+        yield stream
+
+
+def check_entities(head: bytes, path: Path) -> None:
+    """Raise for documents of XML that want other files read, or that would grow without bound."""
+    for found in _ENTITY.finditer(head):
+        if found[2] is None:
+            raise DataError(f"{path}: it declares an external entity, and those are not read")
+        if b"&" in found[2] and not re.fullmatch(rb"(?:[^&]|&#x?[0-9A-Fa-f]+;)*", found[2]):
+            raise DataError(f"{path}: it declares an entity of other entities, which is not supported")

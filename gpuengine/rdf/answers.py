@@ -1,0 +1,235 @@
+"""Basic graph patterns over the relations of an engine: joined by its query planner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from gpuengine.engine import Engine
+from gpuengine.errors import Span
+from gpuengine.kernels.cpu.backend import CPU
+from gpuengine.language.program import SYMBOL, Atom, AtomArg, Constant
+from gpuengine.language.program import Rule as CoreRule
+from gpuengine.language.program import Variable as CoreVariable
+from gpuengine.rdf.layout import QUADS, TRIPLES, Layout
+from gpuengine.rdf.quads import DictionaryTerms
+from gpuengine.rdf.rules import Argument, Triple, Variable
+from gpuengine.rdf.terms import TYPE
+from gpuengine.schemes.closure import Closure
+from gpuengine.schemes.contract import Scheme
+from gpuengine.schemes.table import Table
+
+_NOWHERE = Span("<query>", 1, 1, 1, 1)
+ALL = "@triples"
+AUXILIARY = "<urn:gpuengine:"
+"""How classes and properties begin that rules need for themselves: nobody is shown their triples."""
+
+Columns = dict[str, np.ndarray]
+
+
+class Answering:
+    """Reads one engine."""
+
+    def __init__(self, engine: Engine, layout: Layout, terms: DictionaryTerms) -> None:
+        self._engine = engine
+        self._state = engine.current
+        self._listed: dict[bool, Table] = {}
+        self._layout = layout
+        self._terms = terms
+
+    def solve(self, patterns: Sequence[Triple]) -> Mapping[str, np.ndarray]:
+        """See `gpuengine.rdf.graph.Graph`."""
+        names = list(
+            dict.fromkeys(
+                place.name for one in patterns for place in _places(one) if isinstance(place, Variable)
+            )
+        )
+        if not patterns:
+            return {"": np.zeros(1, np.uint32)}
+        tables: dict[str, Table] = {}
+        atoms: list[Atom] = []
+        for pattern in patterns:
+            atom = self._atom(pattern)
+            if atom is None:
+                atom = self._open_atom(pattern, tables)
+            atoms.append(atom)
+        if any(self._is_unknown(atom) for atom in atoms):
+            return {name: np.zeros(0, np.uint32) for name in names or [""]}
+        return self._answers(atoms, names, tables)
+
+    def _answers(self, atoms: Sequence[Atom], names: Sequence[str], tables: Mapping[str, Table]) -> Columns:
+        head = Atom("?", tuple(CoreVariable(name, SYMBOL) for name in names), _NOWHERE)
+        answers = self._engine.answer(CoreRule(head, tuple(atoms), _NOWHERE, "?"), "a graph pattern", tables)
+        if not names:
+            return {"": np.zeros(min(len(answers), 1), np.uint32)}
+        return dict(zip(names, listed(answers), strict=True))
+
+    def _is_unknown(self, atom: Atom) -> bool:
+        """Is there a constant in it that no triple has?"""
+        return any(
+            isinstance(arg, Constant) and self._terms.lookup(str(arg.value)) is None for arg in atom.args
+        )
+
+    def _atom(self, pattern: Triple) -> Atom | None:
+        """The atom of the relation that has all triples of a pattern, if one has."""
+        s, p, o = pattern.subject, pattern.predicate, pattern.object
+        if pattern.graph is not None:
+            return _made(QUADS, (s, p, o, pattern.graph))
+        if isinstance(p, str):
+            if p in self._layout.properties:
+                return _made(self._layout.properties[p], (s, o))
+            if p != TYPE or not self._layout.classes:
+                return _made(TRIPLES, (s, p, o))
+            if isinstance(o, str):
+                klass = self._layout.classes.get(o)
+                return _made(TRIPLES, (s, p, o)) if klass is None else _made(klass, (s,))
+        elif not (self._layout.classes or self._layout.properties):
+            return _made(TRIPLES, (s, p, o))
+        return None
+
+    def _open_atom(self, pattern: Triple, tables: dict[str, Table]) -> Atom:
+        """An atom of a table made for the pattern: of its own triples if it has a constant, else of all."""
+        s, p, o = pattern.subject, pattern.predicate, pattern.object
+        if not (isinstance(s, str) or isinstance(o, str) or p == TYPE):
+            tables[ALL] = self.all_triples()
+            return _made(ALL, (s, p, o))
+        variables = list(dict.fromkeys(place for place in (s, p, o) if isinstance(place, Variable)))
+        name = f"@pattern{len(tables)}"
+        found = Table(name, len(variables), CPU)
+        alternatives = self._alternatives(s, p, o)
+        if alternatives:
+            # A triple is in one relation only: they are distinct.
+            whole = [np.concatenate([columns[one.name] for columns in alternatives]) for one in variables]
+            found.restore(whole, len(whole[0]))
+        tables[name] = found
+        return _made(name, tuple(variables))
+
+    def _alternatives(self, s: Argument, p: Argument, o: Argument) -> list[Columns]:
+        """The bindings of a triple by each relation."""
+        found = []
+        names = list(dict.fromkeys(place.name for place in (s, p, o) if isinstance(place, Variable)))
+        for predicate, klass, relation in (*self._layout.slots, (None, None, TRIPLES)):
+            if predicate is not None and isinstance(p, str) and p != predicate:
+                continue
+            if klass is not None and isinstance(o, str) and o != klass:
+                continue
+            if predicate is None:
+                atom, fixed = _made(relation, (s, p, o)), {}
+            else:
+                atom = _made(relation, (s, o) if klass is None else (s,))
+                fixed = {p: predicate} if isinstance(p, Variable) else {}
+                if klass is not None and isinstance(o, Variable):
+                    if fixed.get(o, klass) != klass:
+                        continue
+                    fixed[o] = klass
+            if self._is_unknown(atom):
+                continue
+            free = [arg.name for arg in dict.fromkeys(atom.args) if isinstance(arg, CoreVariable)]
+            columns = self._answers([atom], free, {})
+            rows = len(next(iter(columns.values())))
+            mask = np.ones(rows, np.bool_)
+            for variable, text in fixed.items():
+                known = self._terms.add([text])
+                if variable.name in columns and variable.name in free:
+                    mask &= columns[variable.name] == known[0]
+                else:
+                    columns[variable.name] = np.repeat(known, rows)
+            found.append({name: columns[name][mask] for name in names})
+        return found
+
+    def is_current(self, engine: Engine) -> bool:
+        """Is what this reads still the state of an engine?"""
+        return engine is self._engine and engine.current is self._state
+
+    def all_triples(self, *, generalised: bool = False) -> Table:
+        """All triples of the default graph, listed; see `RdfEngine.triples` for those that are left out."""
+        if generalised not in self._listed:
+            parts: list[list[np.ndarray]] = []
+            for predicate, klass, relation in self._layout.slots:
+                columns = self._visible(self._engine[relation].id_columns(), predicate, klass, generalised)
+                rows = len(columns[0])
+                where = np.repeat(self._terms.add([predicate]), rows)
+                last = columns[1] if klass is None else np.repeat(self._terms.add([klass]), rows)
+                parts.append([columns[0], where, last])
+            parts.append(self._visible_triples(generalised))
+            whole = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+            table = Table(ALL, 3, CPU)
+            table.restore(whole, len(whole[0]))
+            self._listed[generalised] = table
+        return self._listed[generalised]
+
+    def count(self) -> int:
+        """How many triples `all_triples` has."""
+        slots = sum(
+            len(self._visible(self._engine[relation].id_columns(), predicate, klass, False)[0])
+            for predicate, klass, relation in self._layout.slots
+        )
+        return slots + len(self._visible_triples(False)[0])
+
+    def _visible(
+        self, columns: list[np.ndarray], predicate: str, klass: str | None, generalised: bool
+    ) -> list[np.ndarray]:
+        if generalised:
+            return columns
+        if (klass or predicate).startswith(AUXILIARY):
+            return [column[:0] for column in columns]
+        shown = ~self._terms.are_literals(columns[0])
+        return columns if shown.all() else [column[shown] for column in columns]
+
+    def _visible_triples(self, generalised: bool) -> list[np.ndarray]:
+        columns = self._engine[TRIPLES].id_columns()
+        if generalised:
+            return columns
+        s, p, o = columns
+        shown = ~self._terms.are_literals(s) & self._terms.are_iris(p)
+        for column in (p, o):
+            ids, which = np.unique(column, return_inverse=True)
+            hidden = self._terms.begin_with(ids, AUXILIARY)
+            if hidden.any():
+                shown &= ~hidden[which]
+        return columns if shown.all() else [column[shown] for column in columns]
+
+    def closure(self, predicate: str, *, reflexive: bool) -> tuple[np.ndarray, np.ndarray]:
+        """See `gpuengine.rdf.graph.Graph`."""
+        edges = self.solve([Triple(Variable("x"), predicate, Variable("y"))])
+        scheme = Closure("path", threads=self._engine.options.threads)
+        if len(edges["x"]):
+            bound = int(max(edges["x"].max(), edges["y"].max())) + 1
+            scheme.widen([(0, bound), (0, bound)])
+            scheme.keep_edges([edges["x"], edges["y"]])
+        first, second = listed(scheme) if len(edges["x"]) else (edges["x"], edges["y"])
+        if reflexive:
+            everything = self.all_triples().columns()
+            nodes = np.unique(np.concatenate([everything[0], everything[2]]))
+            other = first != second
+            first = np.concatenate([first[other], nodes])
+            second = np.concatenate([second[other], nodes])
+        return first, second
+
+    def graphs(self) -> np.ndarray:
+        """See `gpuengine.rdf.graph.Graph`."""
+        return np.unique(self._engine[QUADS].id_columns()[3])
+
+
+def listed(scheme: Scheme) -> list[np.ndarray]:
+    """All facts of a scheme as columns."""
+    if isinstance(scheme, Table):
+        return scheme.columns()
+    pieces = list(scheme.scan())
+    if not pieces:
+        return [np.zeros(0, np.uint32) for _ in range(scheme.arity)]
+    return [np.concatenate(columns) for columns in zip(*pieces, strict=True)]
+
+
+def _places(pattern: Triple) -> tuple[Argument, ...]:
+    places = (pattern.subject, pattern.predicate, pattern.object)
+    return places if pattern.graph is None else (*places, pattern.graph)
+
+
+def _made(relation: str, places: Sequence[Argument]) -> Atom:
+    return Atom(relation, tuple(_argument(place) for place in places), _NOWHERE)
+
+
+def _argument(place: Argument) -> AtomArg:
+    return CoreVariable(place.name, SYMBOL) if isinstance(place, Variable) else Constant(place, SYMBOL)

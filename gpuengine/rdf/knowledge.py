@@ -1,0 +1,148 @@
+"""What the axioms among the triples ask for: the rules they compile to, and how those change with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpuengine.rdf.graph import Terms
+from gpuengine.rdf.ontology import SAME, STRUCTURE, Statement, is_axiom_class
+from gpuengine.rdf.quads import NO_GRAPH, DictionaryTerms, Quads
+from gpuengine.rdf.rules import Rule, canonical
+from gpuengine.rdf.terms import TYPE, is_literal
+
+if TYPE_CHECKING:
+    from gpuengine.rdf.datatypes import Value
+    from gpuengine.rdf.owl import Compiled
+
+
+@dataclass(frozen=True)
+class Entailment:
+    """What follows by itself: the profile, and the options of `gpuengine.rdf.owl.compile_ontology`."""
+
+    profile: str
+    axiomatic: bool = False
+    meta: bool = False
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """The stated axioms, the pairs of ``owl:sameAs`` that are stated, and what all that compiles to."""
+
+    entailment: Entailment | None = None
+    axioms: frozenset[Statement] = frozenset()
+    equal: frozenset[tuple[int, int]] = frozenset()
+    equality: bool = False
+    """Whether things may be stated to be the same, or rules of the user's own say so."""
+    compiled: Compiled | None = None
+    rules: dict[Rule, Rule] = field(default_factory=dict)
+    literals_below: int = 0
+    """The literals with smaller ids have had their facts."""
+    first: dict[Value, str] = field(default_factory=dict)
+    """A literal for each value that was met."""
+
+    @staticmethod
+    def of(
+        entailment: Entailment | None, quads: Quads, terms: Terms, rules: Iterable[Rule] = ()
+    ) -> Knowledge:
+        """That of triples, with rules of the user's own."""
+        if entailment is None:
+            return Knowledge()
+        axioms, equal = frozenset(axioms_of(quads, terms)), frozenset(_equalities(quads, terms))
+        return _compiled(Knowledge(entailment), axioms, equal, rules)
+
+    def changed(
+        self, changes: Sequence[tuple[bool, Quads]], terms: Terms, rules: Iterable[Rule] = ()
+    ) -> Knowledge:
+        """That after triples came (True) and went (False), in this order; self if it is the same."""
+        axioms, equal = set(self.axioms), set(self.equal)
+        for inserts, quads in changes:
+            found, pairs = axioms_of(quads, terms), _equalities(quads, terms)
+            axioms = axioms | set(found) if inserts else axioms - set(found)
+            equal = equal | set(pairs) if inserts else equal - set(pairs)
+        if axioms == self.axioms and equal == self.equal and self.equality == _equates(equal, rules):
+            return self
+        return _compiled(self, frozenset(axioms), frozenset(equal), rules)
+
+    def literal_facts(self, terms: DictionaryTerms) -> tuple[list[Statement], Knowledge]:
+        """What holds, by what they denote, of the literals that are new among the terms."""
+        if self.compiled is None or self.compiled.literals.says_nothing:
+            return [], self
+        ids = np.arange(self.literals_below, terms.bound, dtype=np.uint32)
+        texts = terms.texts(ids[terms.are_literals(ids)])
+        facts = self.compiled.literals.triples(texts, self.first)
+        return facts, replace(self, literals_below=terms.bound)
+
+
+def _equates(equal: Iterable[tuple[int, int]], rules: Iterable[Rule]) -> bool:
+    """Whether triples or rules say of things that they are the same."""
+    return bool(equal) or any(head.predicate == SAME for rule in rules for head in rule.heads)
+
+
+def _compiled(
+    before: Knowledge, axioms: frozenset[Statement], equal: frozenset[tuple[int, int]], rules: Iterable[Rule]
+) -> Knowledge:
+    from gpuengine.rdf.owl import compile_ontology
+
+    entailment = before.entailment
+    assert entailment is not None
+    equality = _equates(equal, rules)
+    if before.compiled is not None and axioms == before.axioms and equality == before.equality:
+        return replace(before, equal=equal)
+    compiled = compile_ontology(
+        sorted(axioms),
+        entailment.profile,
+        axiomatic=entailment.axiomatic,
+        meta=entailment.meta,
+        equality=equality,
+    )
+    after = replace(
+        before,
+        axioms=axioms,
+        equal=equal,
+        equality=equality,
+        compiled=compiled,
+        rules={canonical(rule): rule for rule in compiled.rules},
+    )
+    if before.compiled is None or compiled.literals != before.compiled.literals:
+        after = replace(after, literals_below=0, first={})  # other facts: for all literals again
+    return after
+
+
+def axioms_of(quads: Quads, terms: Terms) -> list[Statement]:
+    """The triples of the default graph that may say something of classes and properties."""
+    s, p, o, g = quads.columns
+    predicates = _distinct(p, terms)
+    chosen = _where(p, predicates, lambda text: text in STRUCTURE)
+    typed = np.flatnonzero(_where(p, predicates, lambda text: text == TYPE))
+    chosen[typed[_where(o[typed], _distinct(o[typed], terms), is_axiom_class)]] = True
+    rows = np.flatnonzero(chosen & (g == NO_GRAPH))
+    columns = [terms.texts(column[rows]) for column in (s, p, o)]
+    return [triple for triple in zip(*columns, strict=True) if not is_literal(triple[0])]
+
+
+def _distinct(column: np.ndarray, terms: Terms) -> dict[int, str]:
+    """The ids of a column and their texts."""
+    met = np.zeros(int(column.max()) + 1 if column.size else 0, np.bool_)
+    met[column] = True
+    ids = np.flatnonzero(met).astype(np.uint32)
+    return dict(zip(ids.tolist(), terms.texts(ids), strict=True))
+
+
+def _where(column: np.ndarray, texts: dict[int, str], is_meant: Callable[[str], bool]) -> np.ndarray:
+    """In which rows of a column a text is that is meant."""
+    meant = np.zeros(max(texts, default=-1) + 1, np.bool_)
+    meant[[number for number, text in texts.items() if is_meant(text)]] = True
+    return meant[column]
+
+
+def _equalities(quads: Quads, terms: Terms) -> list[tuple[int, int]]:
+    same = terms.lookup(SAME)
+    if same is None:
+        return []
+    s, p, o, g = quads.columns
+    rows = np.flatnonzero((p == same) & (g == NO_GRAPH))
+    return list(zip(s[rows].tolist(), o[rows].tolist(), strict=True))

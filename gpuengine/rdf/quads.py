@@ -1,0 +1,125 @@
+"""Triples with their graphs as columns of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuengine.errors import DataError
+from gpuengine.language.program import SYMBOL, Constant
+from gpuengine.rdf.graph import Terms
+from gpuengine.rdf.terms import Blank, Iri, Literal, term_text
+from gpuengine.terms.dictionary import Dictionary
+from gpuengine.terms.text import from_strings
+
+NO_GRAPH = np.uint32(0xFFFFFFFF)
+"""In the column of graphs: the default graph."""
+
+
+class DictionaryTerms:
+    """The terms of an engine, as `gpuengine.rdf.graph.Terms` has them."""
+
+    def __init__(self, dictionary: Dictionary) -> None:
+        self._dictionary = dictionary
+
+    def lookup(self, text: str) -> int | None:
+        return self._dictionary.find_constant(Constant(text, SYMBOL))
+
+    def add(self, texts: Sequence[str]) -> np.ndarray:
+        return self._dictionary.encode_text(from_strings(texts))
+
+    def texts(self, ids: np.ndarray) -> list[str]:
+        found: list[str] = self._dictionary.strings(_as_ids(ids)).to_pylist()
+        return found
+
+    @property
+    def bound(self) -> int:
+        """All ids are below it."""
+        return self._dictionary.bound(SYMBOL.name)
+
+    def are_literals(self, ids: np.ndarray) -> np.ndarray:
+        """Which of the terms are literals."""
+        text = self._dictionary.text(_as_ids(ids))
+        return np.asarray(text.data[text.starts] == ord('"')) if len(ids) else np.zeros(0, np.bool_)
+
+    def begin_with(self, ids: np.ndarray, prefix: str) -> np.ndarray:
+        """Which of the terms begin with a text."""
+        text = self._dictionary.text(_as_ids(ids))
+        found = text.ends - text.starts >= len(prefix)
+        for place, byte in enumerate(prefix.encode()):
+            rows = np.flatnonzero(found)
+            found[rows] = text.data[text.starts[rows] + place] == byte
+        return np.asarray(found, np.bool_)
+
+    def are_iris(self, ids: np.ndarray) -> np.ndarray:
+        """Which of the terms are IRIs."""
+        text = self._dictionary.text(_as_ids(ids))
+        return np.asarray(text.data[text.starts] == ord("<")) if len(ids) else np.zeros(0, np.bool_)
+
+
+def _as_ids(ids: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(ids, np.uint32)
+
+
+@dataclass(frozen=True)
+class Quads:
+    """Subjects, predicates, objects and graphs: uint32 arrays of one length."""
+
+    columns: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+    @property
+    def rows(self) -> int:
+        return len(self.columns[0])
+
+    def within(self, graph: int) -> Quads:
+        """Those of the default graph in a named one."""
+        s, p, o, g = self.columns
+        return Quads((s, p, o, np.where(g == NO_GRAPH, np.uint32(graph), g)))
+
+
+def as_quads(data: Any, terms: Terms) -> Quads:
+    """Rows of three or four terms, as objects or as texts; or anything tabular with columns of texts."""
+    columns = _text_columns(data)
+    if len(columns) not in (3, 4):
+        raise DataError(f"triples have 3 columns, or 4 with the graph, not {len(columns)}")
+    ids = [terms.add(column) for column in columns[:3]]
+    graph = np.full(len(ids[0]), NO_GRAPH, np.uint32)
+    if len(columns) == 4:
+        given = np.array([text is not None for text in columns[3]], np.bool_)
+        if given.any():
+            graph[given] = terms.add([text for text in columns[3] if text is not None])
+    return Quads((ids[0], ids[1], ids[2], graph))
+
+
+def _text_columns(data: Any) -> list[Sequence[Any]]:
+    if hasattr(data, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        return [column.to_pylist() for column in pa.table(data).columns]
+    rows = list(data)
+    if not rows:
+        return [[], [], []]
+    widths = {len(row) for row in rows}
+    if len(widths) > 1:
+        raise DataError("triples have 3 columns, or 4 with the graph, all of them as many")
+    return [[_as_text(term) for term in column] for column in zip(*rows, strict=True)]
+
+
+def _as_text(term: Any) -> str | None:
+    if term is None or isinstance(term, str):
+        return term
+    if isinstance(term, Iri | Blank | Literal):
+        return term_text(term)
+    raise DataError(f"a term is an Iri, a Blank, a Literal or its text, not {type(term).__name__}")
+
+
+def joined(parts: Sequence[Quads]) -> Quads:
+    """All triples of several."""
+    if len(parts) == 1:
+        return parts[0]
+    empty = np.zeros(0, np.uint32)
+    columns = [np.concatenate([empty, *(part.columns[j] for part in parts)]) for j in range(4)]
+    return Quads((columns[0], columns[1], columns[2], columns[3]))
