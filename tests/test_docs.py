@@ -35,6 +35,45 @@ def test_rdf_page() -> None:
     assert result.failed == 0
 
 
+@pytest.mark.parametrize("page", ["from-souffle", "from-sql"])
+def test_pages_for_newcomers(page: str) -> None:
+    result = doctest.testfile(str(ROOT / "docs" / f"{page}.md"), module_relative=False)
+    assert result.attempted > 3
+    assert result.failed == 0
+
+
+@pytest.mark.slow
+def test_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files are written, its commands run and its answers compared, from top to bottom."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "tutorial.md").read_text()
+    file = r"^`(?P<name>[\w.-]+)`:\n\n```\w+\n(?P<content>[^`]*)```"
+    command = r"^    \$ (?P<command>.*)\n(?P<shown>(?:    (?!\$).*\n)*)"
+    files = commands = 0
+    for step in re.finditer(f"{file}|{command}", text, re.MULTILINE):
+        if step["name"]:
+            (tmp_path / step["name"]).write_text(step["content"])
+            files += 1
+            continue
+        words = shlex.split(step["command"])
+        if words[0] == "gpuengine":
+            words = [sys.executable, "-m", *words]
+        done = subprocess.run(
+            words,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=180, check=False,
+            env=os.environ | {"PYTHONPATH": str(ROOT), "LC_ALL": "C"},
+        )  # fmt: skip
+        shown = re.sub(r"^    ", "", step["shown"], flags=re.MULTILINE)
+        same = doctest.OutputChecker().check_output(shown, done.stdout, doctest.ELLIPSIS)
+        assert same, (step["command"], done.stdout)
+        assert (done.returncode != 0) == shown.startswith("error"), step["command"]
+        commands += 1
+    assert files == 6 and commands >= 10
+    result = doctest.testfile(str(ROOT / "docs" / "tutorial.md"), module_relative=False)
+    assert result.attempted > 5
+    assert result.failed == 0
+
+
 @pytest.mark.slow
 def test_spark_page(tmp_path: Path) -> None:
     """In a process of its own, with a session of its own; it must be as quiet as a test has to be."""
