@@ -2,7 +2,8 @@
 
 lark builds them in about 0.3 s, which every start of the program would pay; so they are kept beside
 the grammar in grammar.json, with the grammar's digest.  A test compares the two; a table that is
-missing or older than the grammar is rebuilt in memory.  ``python -m gpuengine.language.tables``
+missing or older than the grammar is rebuilt in memory, for which lark must be there: it comes with the
+extra `test`, since only who changes the grammar needs it.  ``python -m gpuengine.language.tables``
 writes the file.
 """
 
