@@ -68,24 +68,42 @@ def _outcome() -> str:
 
 
 class Interrupts:
-    """Watches for SIGINT and SIGTERM from `install` until the process ends."""
+    """Watches for SIGINT and SIGTERM while a command runs: `with interrupts.watched()`."""
 
     def __init__(self) -> None:
         self._code = 128 + signal.SIGINT
         self._seconds = 0.0
         self._reported = threading.Lock()
+        self._ended = threading.Event()
 
-    def install(self) -> None:
-        """Only in the main thread of a process; elsewhere signals are not ours to handle."""
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Only in the main thread of a process; elsewhere signals are not ours to handle.
+
+        Afterwards signals do what they did before, and no thread is left that could end the process.
+        """
         if threading.current_thread() is not threading.main_thread():
+            yield
             return
         read_end, write_end = os.pipe()
         os.set_blocking(write_end, False)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, self._raise)
-        signal.signal(signal.SIGALRM, self._raise)
-        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        handlers = (
+            (signal.SIGINT, signal.default_int_handler),
+            (signal.SIGTERM, self._raise),
+            (signal.SIGALRM, self._raise),
+        )
+        previous = [(number, signal.signal(number, handler)) for number, handler in handlers]
+        wakeup = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
         threading.Thread(target=self._watch, args=(read_end,), name="gpuengine-signals", daemon=True).start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.set_wakeup_fd(wakeup)
+            os.close(write_end)
+            for number, handler in previous:
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def end_after(self, seconds: float | None) -> None:
         """End as by a signal when so much time has passed."""
@@ -112,12 +130,15 @@ class Interrupts:
         raise KeyboardInterrupt
 
     def _watch(self, read_end: int) -> None:
-        while True:
-            received = os.read(read_end, 1)[0]
-            if received in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
-                break
-        self._code = _exit_code(received)
-        threading.Event().wait(GRACE_SECONDS)
+        received: bytes | None = None
+        with os.fdopen(read_end, "rb", buffering=0) as pipe:
+            while received is None or (received and received[0] not in _ENDING):
+                received = pipe.read(1)
+        if not received:
+            return
+        self._code = _exit_code(received[0])
+        if self._ended.wait(GRACE_SECONDS):
+            return
         for settle in list(_settling):
             with suppress(Exception):
                 settle()
@@ -127,6 +148,8 @@ class Interrupts:
 def _exit_code(number: int) -> int:
     return OUT_OF_TIME if number == signal.SIGALRM else 128 + number
 
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 
 READER_GONE = 141
 """What a shell reports for a process that SIGPIPE ended."""
@@ -142,12 +165,23 @@ def say_when_failed(done: str) -> None:
 
 def guarded(parse: Callable[[], argparse.Namespace]) -> int:
     """Run the command of the arguments; turn what it raises into a message and an exit code."""
-    sys.excepthook = _report_bug
-    warnings.showwarning = _warn
+    hooks = sys.excepthook, warnings.showwarning
+    sys.excepthook, warnings.showwarning = _report_bug, _warn
     say_when_failed("")
     interrupts = Interrupts()
     try:
-        interrupts.install()
+        with interrupts.watched():
+            return _run(parse, interrupts)
+    except KeyboardInterrupt:
+        return interrupts.report()
+    finally:
+        if sys.exc_info()[0] is None:  # what nobody expected is still to be reported as a defect
+            sys.excepthook = hooks[0]
+        warnings.showwarning = hooks[1]
+
+
+def _run(parse: Callable[[], argparse.Namespace], interrupts: Interrupts) -> int:
+    try:
         arguments = parse()
         interrupts.end_after(arguments.timeout)
         code = int(arguments.command(arguments))

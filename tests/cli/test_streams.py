@@ -138,3 +138,27 @@ def test_ctrl_c_while_starting(delay: float, tmp_path: Path) -> None:
     assert process.returncode == 130
     assert err.decode().startswith("interrupted") and b"Traceback" not in err
     assert visible_files(tmp_path) == ["p.dl"]
+
+
+def test_a_command_run_in_a_process_leaves_its_signals_alone(tmp_path: Path) -> None:
+    """A later Ctrl-C is for whoever called: nobody ends the process, nothing of the command is left."""
+    (tmp_path / "p.dl").write_text(SIZES)
+    program = (
+        "import signal, sys, threading, time, warnings\n"
+        "from gpuengine.cli import failures, main\n"
+        "hooks = lambda: ([signal.getsignal(n) for n in (2, 14, 15)], sys.excepthook, warnings.showwarning)\n"
+        "before = hooks()\n"
+        "assert main(['run', 'p.dl', '--timeout', '60']) == 0 and main(['run', 'no.dl']) == 1\n"
+        "assert hooks() == before\n"
+        "assert signal.set_wakeup_fd(-1) == -1 and signal.getitimer(signal.ITIMER_REAL)[0] == 0\n"
+        "try:\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "    time.sleep(60)\n"
+        "except KeyboardInterrupt:\n"
+        "    time.sleep(3 * failures.GRACE_SECONDS)\n"
+        "print('alive', [t.name for t in threading.enumerate() if t.name == 'gpuengine-signals'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT
+    )
+    assert done.stdout.splitlines()[-1] == "alive []", done.stderr
