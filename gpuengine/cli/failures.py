@@ -75,6 +75,7 @@ class Interrupts:
         self._seconds = 0.0
         self._reported = threading.Lock()
         self._ended = threading.Event()
+        self.is_raised = False
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -88,7 +89,7 @@ class Interrupts:
         read_end, write_end = os.pipe()
         os.set_blocking(write_end, False)
         handlers = (
-            (signal.SIGINT, signal.default_int_handler),
+            (signal.SIGINT, self._raise),
             (signal.SIGTERM, self._raise),
             (signal.SIGALRM, self._raise),
         )
@@ -127,6 +128,7 @@ class Interrupts:
 
     def _raise(self, number: int, frame: FrameType | None) -> None:
         self._code = _exit_code(number)
+        self.is_raised = True
         raise KeyboardInterrupt
 
     def _watch(self, read_end: int) -> None:
@@ -190,6 +192,10 @@ def _run(parse: Callable[[], argparse.Namespace], interrupts: Interrupts) -> int
     except SystemExit as error:  # of usage and --help
         return _flushed(error)
     except KeyboardInterrupt:
+        return interrupts.report()
+    except (ImportError, RuntimeError, SystemError):  # what an interrupt becomes while modules are imported
+        if not interrupts.is_raised:
+            raise
         return interrupts.report()
     except Interrupted as error:
         return interrupts.report(error.where)

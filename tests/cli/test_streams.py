@@ -162,3 +162,18 @@ def test_a_command_run_in_a_process_leaves_its_signals_alone(tmp_path: Path) -> 
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT
     )
     assert done.stdout.splitlines()[-1] == "alive []", done.stderr
+
+
+def test_ctrl_c_while_a_class_is_made(tmp_path: Path) -> None:
+    """Python turns what `__set_name__` raises into a RuntimeError; enums have one."""
+    program = (
+        "import signal\n"
+        "from gpuengine.cli.failures import guarded\n"
+        "class Name:\n"
+        "    def __set_name__(self, owner, name): signal.raise_signal(signal.SIGINT)\n"
+        "def parse():\n"
+        "    class Owner: name = Name()\n"
+        "raise SystemExit(guarded(parse))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 130 and done.stderr.startswith("interrupted")
