@@ -8,14 +8,19 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from gpuengine.answering import answer
-from gpuengine.errors import Diagnostic, StoreError
-from gpuengine.evaluation.interruptible import Watcher, check_timeout, not_kept, run_interruptibly
+from gpuengine.errors import Diagnostic, GpuEngineError, StoreError
+from gpuengine.evaluation.interruptible import (
+    Watcher,
+    check_callable,
+    check_timeout,
+    not_kept,
+    run_interruptibly,
+)
 from gpuengine.evaluation.materialisation import Materialisation, Storage, evaluate
 from gpuengine.evaluation.options import Options, check_wait
 from gpuengine.evaluation.placement.budget import ROW_BYTES, Budget
@@ -36,6 +41,8 @@ from gpuengine.loading import (
     EncodedFacts,
     Facts,
     Skipped,
+    as_directories,
+    as_macros,
     as_names,
     as_source,
     check_arguments,
@@ -112,8 +119,8 @@ class Engine(NotCopied):
         modules: bool = True,
         counting: bool = False,
         wait: float | None = 60.0,
-        include_dirs: Sequence[os.PathLike[str]] = (),
-        macros: Mapping[str, str] | None = None,
+        include_dirs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+        macros: Mapping[str, str | int] | None = None,
         dictionary: Dictionary | None = None,
     ) -> None:
         self.options = Options.read(
@@ -132,8 +139,9 @@ class Engine(NotCopied):
         load_in_background(evaluation_kernels())
         text = program
         if not isinstance(text, ProgramText):
-            directories = [Path(directory) for directory in include_dirs]
-            text = ProgramText.read(as_source(text), include_dirs=directories, macros=macros)
+            text = ProgramText.read(
+                as_source(text), include_dirs=as_directories(include_dirs), macros=as_macros(macros)
+            )
         first = Materialisation.empty(self.prepare(text), dictionary)
         if not isinstance(program, ProgramText):
             prepared = first.prepared
@@ -294,7 +302,8 @@ class Engine(NotCopied):
 
     def plan(self, wanted: str | Iterable[str] | None = None) -> Plan:
         """Strata and delta variants; with `wanted`, only what those relations depend on."""
-        return self.prepared.plan(None if wanted is None else as_names(wanted))
+        prepared = self.prepared
+        return prepared.plan(None if wanted is None else _declared_names(prepared.program, wanted))
 
     def materialise(
         self,
@@ -311,6 +320,7 @@ class Engine(NotCopied):
         which says by which rule it was deriving. All of them leave the earlier results in place.
         """
         check_timeout(timeout)
+        check_callable("watch", watch)
         with self.turn():
             self._materialise(wanted, watch, timeout)
         return self
@@ -320,9 +330,7 @@ class Engine(NotCopied):
     ) -> None:
         before = self.current
         program = before.prepared.program
-        names = (
-            None if wanted is None else tuple(declared_in(program, name).name for name in as_names(wanted))
-        )
+        names = None if wanted is None else _declared_names(program, wanted)
         updater = self._made_updater
         if updater is not None and updater.durable is not None:
             with self.limits().applied():
@@ -438,6 +446,7 @@ class Engine(NotCopied):
             )
         from gpuengine.maintenance.transaction import Update
 
+        check_callable("watch", watch)
         return Update(self, watch, wait if wait == "default" else check_wait(wait))
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
@@ -483,6 +492,8 @@ class Engine(NotCopied):
         the updates; they may read, and update: what that changes is told when the present change has been.
         """
         self.declared(relation)
+        if not callable(callback):
+            raise GpuEngineError(f"callback must be a function, not {callback!r}")
         return self._subscriptions.subscribe(relation, callback)
 
     @property
@@ -518,6 +529,8 @@ class Engine(NotCopied):
         One column for each named variable, in order of first appearance; distinct rows. A query
         without variables has one row of no columns if it holds, none if not.
         """
+        if not isinstance(text, str):
+            raise GpuEngineError(f"a query is a str such as 'path(1, x)', not {type(text).__name__}")
         rule, answers, state = self._answered(lambda program: parse_query(text, program), text, {})
         attributes = [Attribute(arg.name, arg.type) for arg in rule.head.args if isinstance(arg, Variable)]
         origin = Origin(self._states, weakref.ref(state), None)
@@ -563,3 +576,7 @@ class Engine(NotCopied):
             self._states.follow(following)
             incoming.let_go()
         return incoming.rows
+
+
+def _declared_names(program: Program, wanted: str | Iterable[str]) -> tuple[str, ...]:
+    return tuple(declared_in(program, name).name for name in as_names(wanted))

@@ -54,6 +54,27 @@ def _is_file(name: str) -> bool:
         return False
 
 
+def as_directories(given: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Directories as users give them: one, or several."""
+    if isinstance(given, str | os.PathLike):
+        return [Path(given)]
+    if not isinstance(given, Iterable):
+        raise GpuEngineError(f"include_dirs: {given!r} is no path of a directory, nor several of them")
+    return [Path(directory) for directory in given]
+
+
+def as_macros(given: Mapping[str, str | int] | None) -> dict[str, str]:
+    """Macros as users give them, by name; a number stands for its digits."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise GpuEngineError(f"macros go by name, as macros={{'N': '10'}}, not {given!r}")
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, str | int) or isinstance(value, bool):
+            raise GpuEngineError(f"macros: {name!r}: {value!r} is not a str, as in macros={{'N': '10'}}")
+    return {name: str(value) for name, value in given.items()}
+
+
 def as_names(names: str | Iterable[str]) -> Iterable[str]:
     """Names of relations as users give them: one, or several."""
     if not isinstance(names, Iterable):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuengine.errors import GpuEngineError
 from gpuengine.evaluation.materialisation import Materialisation
 from gpuengine.evaluation.placement.budget import Budget
 from gpuengine.evaluation.placement.failures import device_failures
@@ -142,6 +143,11 @@ class RelationView:
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The facts as Arrow record batches of at most `rows` rows, decoded one at a time."""
+        if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
+            raise GpuEngineError(f"rows must be a whole number above 0, not {rows!r}")
+        return self._batches(int(rows))
+
+    def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         from gpuengine.io import arrow_schema

@@ -101,3 +101,21 @@ def test_updates_and_schemes_refuse(kb: gpuengine.Engine, take: Callable[[Any], 
     for owner in (kb.update(), *kb.database.tables.values()):
         with pytest.raises(TypeError, match="can't be copied or pickled"):
             take(owner)
+
+
+@pytest.mark.parametrize("take", TAKEN)
+def test_a_change_is_taken_by_value(kb: gpuengine.Engine, take: Callable[[Any], Any]) -> None:
+    with kb.update() as update:
+        update.insert("f", [(2, "two")])
+        update.insert("same", [(90, 91)])
+        update.delete("f", [(1, "one")])
+    shown = {name: (sorted(one.inserted), sorted(one.deleted)) for name, one in update.change.items()}
+    assert {"f", "same"} <= shown.keys()
+    other = take(update.change)
+    with kb.update() as later:
+        later.delete("f", [(2, "two")])
+    assert {name: (sorted(one.inserted), sorted(one.deleted)) for name, one in other.items()} == shown
+    assert repr(other) == repr(update.change) and not other["path"] and "path" not in list(other)
+    with pytest.raises(KeyError):
+        other["nothing"]
+    assert sorted(take(other["f"]).inserted) == [(2, "two")]

@@ -107,3 +107,68 @@ def test_an_error_in_the_watch_of_an_update(kb: ge.Engine) -> None:
     with kb.update() as update:
         update.insert("edge", [(101, 102)])
     assert ((100, 102) in kb["path"]) == happened and (101, 102) in kb["path"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"schemes": "closure"}, r"schemes go by name, as schemes=\{'path': 'closure'\}, not 'closure'"),
+        ({"schemes": ["path"]}, "schemes go by name"),
+        ({"evaluators": "join"}, r"evaluators go by name, as evaluators=\{'path': 'join'\}, not 'join'"),
+        ({"macros": "N"}, r"macros go by name, as macros=\{'N': '10'\}, not 'N'"),
+        ({"macros": {"N": None}}, "macros: 'N': None is not a str"),
+        ({"macros": {1: "x"}}, "macros: 1: 'x' is not a str"),
+        ({"include_dirs": 5}, "include_dirs: 5 is no path of a directory, nor several"),
+        ({"thresholds": 3}, "thresholds must be a Thresholds, not 3"),
+    ],
+)
+def test_options_of_another_type(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(GpuEngineError, match=f"^{message}"):
+        ge.Engine(PROGRAM, **options)
+
+
+def test_one_directory_of_included_programs(tmp_path: Path) -> None:
+    (tmp_path / "more.dl").write_text(PROGRAM)
+    one: Any
+    for one in (str(tmp_path), tmp_path, [tmp_path], [str(tmp_path)]):
+        assert "path" in ge.Engine('#include "more.dl"\n', include_dirs=one)
+
+
+def test_a_macro_that_is_a_number() -> None:
+    assert list(ge.Engine(".decl p(x: number)\np(N).\n", macros={"N": 7}).materialise()["p"]) == [(7,)]
+
+
+def test_what_is_no_function(kb: ge.Engine) -> None:
+    wrong: Any = 3
+    with pytest.raises(GpuEngineError, match=r"^watch must be a function, or None, not 3"):
+        kb.materialise(watch=wrong)
+    with pytest.raises(GpuEngineError, match=r"^watch must be a function, or None, not 3"):
+        kb.update(watch=wrong)
+    with pytest.raises(GpuEngineError, match=r"^callback must be a function, not 3"):
+        kb.subscribe("path", wrong)
+    with kb.update() as update:
+        update.insert("edge", [(100, 101)])
+    assert (100, 101) in kb["path"]
+
+
+def test_plans_and_queries_of_what_there_is_not(kb: ge.Engine) -> None:
+    with pytest.raises(GpuEngineError, match=r"no relation 'pth' in the program; did you mean 'path'"):
+        kb.plan("pth")
+    kb.materialise()
+    wrong: Any = 3
+    with pytest.raises(GpuEngineError, match=r"^a query is a str such as 'path\(1, x\)', not int"):
+        kb.query(wrong)
+
+
+@pytest.mark.parametrize("rows", [0, -1, 1.5, "10", True, None])
+def test_batches_of_no_rows(kb: ge.Engine, rows: Any) -> None:
+    view = kb.materialise()["path"]
+    with pytest.raises(GpuEngineError, match=r"^rows must be a whole number above 0"):
+        view.batches(rows=rows)
+    assert sum(batch.num_rows for batch in view.batches(rows=10**30)) == len(view)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 1e300, "1", True])
+def test_timeouts_that_are_none(kb: ge.Engine, timeout: Any) -> None:
+    with pytest.raises(GpuEngineError, match=r"^timeout must be a number of seconds above 0"):
+        kb.materialise(timeout=timeout)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -59,8 +58,18 @@ def check_timeout(timeout: float | None) -> None:
     """Raise if it is no number of seconds."""
     if timeout is None:
         return
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+    if (
+        isinstance(timeout, bool)
+        or not isinstance(timeout, int | float)
+        or not (0 < timeout < threading.TIMEOUT_MAX)
+    ):
         raise GpuEngineError(f"timeout must be a number of seconds above 0, not {timeout!r}")
+
+
+def check_callable(name: str, given: object) -> None:
+    """Raise if what is to be called can't be."""
+    if given is not None and not callable(given):
+        raise GpuEngineError(f"{name} must be a function, or None, not {given!r}")
 
 
 def out_of_time(timeout: float, progress: Progress) -> TimedOut:

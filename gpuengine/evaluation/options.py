@@ -54,13 +54,15 @@ class Options:
         size = parse_size(memory) if memory is not None else None
         device_size = parse_size(device_memory) if device_memory is not None else None
         _check_device(device)
+        if thresholds is not None and not isinstance(thresholds, Thresholds):
+            raise GpuEngineError(f"thresholds must be a Thresholds, not {thresholds!r}")
         return cls(
             cores,
             size,
             find_accelerator(backend, device, device_size, thresholds),
             backend == "cuda",
-            dict(schemes or {}),
-            dict(evaluators or {}),
+            _by_name("schemes", schemes, "path", "closure"),
+            _by_name("evaluators", evaluators, "path", "join"),
             modules,
             counting,
             check_wait(wait),
@@ -81,6 +83,15 @@ def _thread_count(threads: int) -> int:
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
         raise GpuEngineError(f"threads must be a whole number above 0, not {threads!r}")
     return threads
+
+
+def _by_name(option: str, given: Mapping[str, str] | None, name: str, value: str) -> dict[str, str]:
+    """What is asked for by name; `name` and `value` are an example of it."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise GpuEngineError(f"{option} go by name, as {option}={{{name!r}: {value!r}}}, not {given!r}")
+    return dict(given)
 
 
 def _check_device(device: int) -> None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class RelationChange:
 class Change(Mapping[str, RelationChange]):
     """The change of every relation that changed; of the others one can ask as well, and it is empty.
 
-    It stays what it is when more updates follow.
+    It stays what it is when more updates follow. Copied and pickled by value, as its relations are.
     """
 
     def __init__(
@@ -116,6 +116,10 @@ class Change(Mapping[str, RelationChange]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By value: all that changed is found out first."""
+        return _restored, (dict(self._attributes), {name: self[name] for name in self})
+
     def __repr__(self) -> str:
         return f"<change: {', '.join(repr(self[name])[1:-1] for name in self) or 'nothing'}>"
 
@@ -129,6 +133,14 @@ def change_to(after: Materialisation, deltas: Deltas, budget: Budget) -> Change:
     relations = after.prepared.program.relations
     attributes = {name: relation.attributes for name, relation in relations.items()}
     return Change(attributes, found, after.dictionary, budget)
+
+
+def _restored(attributes: Mapping[str, Sequence[Attribute]], found: Mapping[str, RelationChange]) -> Change:
+    """A change of which all is known."""
+    nothing = {name: Delta.listed(name, len(attributes[name])) for name in found}
+    change = Change(attributes, nothing, Dictionary.of_types({}, {}), Budget())
+    change._found.update(found)
+    return change
 
 
 def _refuse(error: MemoryBudgetError) -> NoReturn:
