@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,8 +20,11 @@ from gpuengine.io.options import pick_columns
 from gpuengine.io.records import record_text
 from gpuengine.io.schema import ANY_TEXT, NESTED, NestedTerms, arrow_type, nullary
 from gpuengine.language.program import Attribute, Kind
+from gpuengine.limits import check as check_memory
 
 _ARROW_REFUSALS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError)
+
+_PIECE = 4096
 
 
 def from_tabular(
@@ -47,7 +51,7 @@ def from_tabular(
         return read_facts(path, attributes, params or {}, relation=relation, terms=terms).table
     place = Place(relation, relation, terms=terms)
     if not attributes:
-        return nullary(_rows_of_nullary(obj) > 0)
+        return nullary(_has_rows(obj, relation))
     try:
         table = _arrow_table(obj, relation)
     except pa.ArrowInvalid as error:
@@ -83,13 +87,13 @@ def _arrow_table(obj: Any, relation: str) -> pa.Table | None:
     if isinstance(obj, pa.Array):
         return pa.Table.from_arrays([obj], names=[""])
     if isinstance(obj, pa.RecordBatchReader):
-        return obj.read_all()
+        return _read_all(obj, relation)
     if _is_from("pandas", obj):
         return None  # its own Arrow export would add the index as a column
     if _is_from("polars", obj) and not hasattr(obj, "columns"):
         return pa.Table.from_arrays([obj.to_arrow()], names=[obj.name])
     if hasattr(obj, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(obj).read_all()
+        return _read_all(pa.RecordBatchReader.from_stream(obj), relation)
     if hasattr(obj, "__arrow_c_array__"):
         return pa.Table.from_batches([pa.record_batch(obj)])
     if isinstance(obj, list | tuple) and obj and all(isinstance(c, pa.Array | pa.ChunkedArray) for c in obj):
@@ -110,11 +114,38 @@ def _columns(obj: Any, attributes: Sequence[Attribute], relation: str) -> tuple[
     if isinstance(obj, Mapping):
         return [str(name) for name in obj], list(obj.values())
     if isinstance(obj, Iterable) and not isinstance(obj, bytes | bytearray | memoryview):
-        return _row_columns(list(obj), attributes, relation)
+        return _row_columns(_listed(obj, relation), attributes, relation)
+    _refuse(obj, relation)
+
+
+def _refuse(obj: Any, relation: str) -> NoReturn:
     raise DataError(
         f"{relation}: can't read facts from {type(obj).__name__}; give a path, an Arrow, pandas or polars "
         f"table, a NumPy array, a dict of columns or a list of tuples"
     )
+
+
+def _listed(values: Iterable[Any], relation: str) -> list[Any]:
+    """All of `values`; what makes them as they are asked for, and may never end, is held to the budget."""
+    if isinstance(values, Sized):
+        return list(values)
+    found: list[Any] = []
+    made = iter(values)
+    while piece := list(islice(made, _PIECE)):
+        found += piece
+        check_memory(f"{len(found):,} rows for {relation}")
+    return found
+
+
+def _read_all(batches: pa.RecordBatchReader, relation: str) -> pa.Table:
+    """The table of a stream, which may never end either."""
+    found: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        found.append(batch)
+        rows += batch.num_rows
+        check_memory(f"{rows:,} rows for {relation}")
+    return pa.Table.from_batches(found, schema=batches.schema)
 
 
 def _from_dlpack(obj: Any, relation: str) -> np.ndarray:
@@ -172,6 +203,8 @@ def _array(values: Any, attribute: Attribute, index: int, place: Place) -> pa.Ch
         return values
     if hasattr(values, "__dlpack__") and not _is_from("numpy", values):
         values = _from_dlpack(values, place.name)
+    if not isinstance(values, Sized) and isinstance(values, Iterable):
+        values = _listed(values, place.relation)
     is_record = attribute.type.kind in NESTED
     if not is_record or _is_from("numpy", values) or _is_from("pandas", values):
         array = _vectorised(values, attribute)
@@ -229,11 +262,15 @@ def _table(names: list[str], arrays: Sequence[Any], relation: str) -> pa.Table:
     return pa.Table.from_arrays(list(arrays), names=names)
 
 
-def _rows_of_nullary(obj: Any) -> int:
+def _has_rows(obj: Any, relation: str) -> bool:
     if isinstance(obj, pa.RecordBatchReader):
-        return int(obj.read_all().num_rows)
+        return any(batch.num_rows for batch in obj)
     rows = getattr(obj, "num_rows", None)
-    return int(rows) if rows is not None else len(list(obj))
+    if rows is not None:
+        return bool(rows)
+    if not isinstance(obj, Iterable) or isinstance(obj, bytes | bytearray | memoryview):
+        _refuse(obj, relation)
+    return any(True for _ in obj)
 
 
 def _is_sequence(type_: type) -> bool:

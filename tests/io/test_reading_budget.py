@@ -8,11 +8,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+
+import gpuengine as ge
+from gpuengine.errors import DataError
 
 _LOADER = """
 import json, re, sys
@@ -32,6 +36,7 @@ print(json.dumps({"message": message, "taken": held("VmHWM") - before, "rows": l
 SYMBOLS = ".decl r(s: symbol, n: number)"
 NUMBERS = ".decl r(x: number, y: number)"
 _MB = 1 << 20
+_MOST = 4 << 30
 _BUDGET = 150 * _MB
 
 
@@ -132,3 +137,53 @@ def test_files_that_fit_are_read(tmp_path: Path) -> None:
         for i in range(200_000):
             file.write(b"%d\t%d\n" % (i, i))
     assert loaded(NUMBERS, path) | {"taken": 0} == {"message": "", "taken": 0, "rows": 200_001}
+
+
+_ENDLESS = """
+import itertools, json, sys
+import pyarrow as pa
+import gpuengine as ge
+kb = ge.Engine(".decl r(x: number, y: number)", memory=int(sys.argv[2]), backend="cpu", threads=1)
+rows = ((i, i + 1) for i in itertools.count())
+batch = pa.record_batch({"x": range(1 << 16), "y": range(1 << 16)})
+copies = (pa.record_batch({"x": pa.array(list(range(1 << 16))), "y": batch["y"]}) for _ in itertools.count())
+given = {
+    "rows": rows,
+    "columns": {"x": itertools.count(), "y": [1]},
+    "batches": pa.RecordBatchReader.from_batches(batch.schema, copies),
+}[sys.argv[1]]
+for insert in (lambda: kb.load("r", given), lambda: update(given)):
+    def update(given):
+        with kb.update() as transaction:
+            transaction.insert("r", given)
+    try:
+        insert()
+    except ge.GpuEngineError as error:
+        print(type(error).__name__, error)
+assert len(kb.materialise()["r"]) == 0
+"""
+
+
+@pytest.mark.parametrize("kind", ["rows", "columns", "batches"])
+def test_data_that_never_ends(kind: str) -> None:
+    """Were it not refused, the process would fail by what the system then allows it."""
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({_MOST}, {_MOST}))\n{_ENDLESS}"
+    command = [sys.executable, "-c", limited, kind, str(30 * _MB)]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.count("MemoryBudgetError out of the memory budget of 30.0 MB: ") == 2, found.stdout
+    assert "rows for r took the process" in found.stdout
+
+
+def test_columns_that_are_made_as_they_are_read() -> None:
+    kb = ge.Engine(NUMBERS, threads=1)
+    assert kb.load("r", {"x": iter([1, 2]), "y": (y for y in (3, 4))}) == 2
+    assert kb.load("r", ((i, i) for i in range(5000))) == 5000
+    rows = kb.materialise()["r"]
+    assert len(rows) == 5002 and (1, 3) in rows and (2, 4) in rows and (4999, 4999) in rows
+    nothing = ge.Engine(".decl z()", threads=1)
+    wrong: Any
+    for wrong in (5, None, True, b"1"):
+        with pytest.raises(DataError, match="z: can't read facts from"):
+            nothing.load("z", wrong)
+    assert nothing.load("z", iter([(), ()])) == 1 and len(nothing.materialise()["z"]) == 1
