@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from gpuengine.errors import DataError, MemoryBudgetError
-from gpuengine.io.conform import Place, conform
+from gpuengine.io.conform import Place, check_columns, conform
 from gpuengine.io.ipc_sizes import stated_sizes
 from gpuengine.io.options import Format, pick_columns
 from gpuengine.io.schema import Facts, NestedTerms, nullary
@@ -39,25 +39,44 @@ def read_columnar(
     terms: NestedTerms,
 ) -> Facts:
     """The facts in a columnar file, in the relation's types. Raises `DataError`."""
-    read = _parquet if format is Format.PARQUET else _arrow
     place = Place(f"{path}: {relation}", relation, skip_bad_rows, terms)
     wanted = [a.name for a in attributes]
-    try:
-        table, columns = read(path, wanted, columns, place, threads != 1)
-    except MemoryError as error:
-        raise MemoryBudgetError(
-            f"{path}: {relation}: it asks for more memory than there is ({error})\n"
-            "  hint: the file is damaged, or too large to be read at once: split it"
-        ) from error
-    except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as error:
-        detail = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{path}: not a readable {format.value} file: {detail}") from error
+    table, columns = _read(path, format, wanted, columns, place, threads != 1)
     if not attributes:
         return Facts(nullary(table.num_rows > 0))
     return conform(table, attributes, place, columns=columns)
 
 
+def read_columns(path: Path, format: Format, *, relation: str) -> pa.Table:
+    """All columns of a file as it has them; nothing in them leads outside. Raises `DataError`."""
+    table, _ = _read(path, format, (), None, Place(f"{path}: {relation}", relation), True)
+    check_columns(table, str(path))
+    return table
+
+
 _Read = tuple[pa.Table, tuple[int, ...] | None]
+
+
+def _read(
+    path: Path,
+    format: Format,
+    wanted: Sequence[str],
+    columns: tuple[int, ...] | None,
+    place: Place,
+    parallel: bool,
+) -> _Read:
+    """The table of a file, not looked into yet, and where its wanted columns are."""
+    read = _parquet if format is Format.PARQUET else _arrow
+    try:
+        return read(path, wanted, columns, place, parallel)
+    except MemoryError as error:
+        raise MemoryBudgetError(
+            f"{place.name}: it asks for more memory than there is ({error})\n"
+            "  hint: the file is damaged, or too large to be read at once: split it"
+        ) from error
+    except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as error:
+        detail = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{path}: not a readable {format.value} file: {detail}") from error
 
 
 def _parquet(

@@ -72,6 +72,19 @@ def conform(
     return _without(place.bad_rows, conformed) if place.bad_rows else Facts(conformed)
 
 
+def check_columns(table: pa.Table, where: str) -> None:
+    """Raise `DataError` if the offsets, indexes or text of a table could lead outside its buffers."""
+    try:
+        names = table.column_names
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where}: damaged Arrow data: the name of a column is not UTF-8") from error
+    for name, column in zip(names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise DataError(f"{where}: column {name}: damaged Arrow data: {error}") from error
+
+
 def _without(bad: dict[int, str], table: pa.Table) -> Facts:
     import numpy as np
 

@@ -114,18 +114,18 @@ def _columns(obj: Any, attributes: Sequence[Attribute], relation: str) -> tuple[
     if isinstance(obj, Mapping):
         return [str(name) for name in obj], list(obj.values())
     if isinstance(obj, Iterable) and not isinstance(obj, bytes | bytearray | memoryview):
-        return _row_columns(_listed(obj, relation), attributes, relation)
-    _refuse(obj, relation)
+        return _row_columns(listed(obj, relation), attributes, relation)
+    raise _unreadable(obj, relation)
 
 
-def _refuse(obj: Any, relation: str) -> NoReturn:
-    raise DataError(
+def _unreadable(obj: Any, relation: str) -> DataError:
+    return DataError(
         f"{relation}: can't read facts from {type(obj).__name__}; give a path, an Arrow, pandas or polars "
         f"table, a NumPy array, a dict of columns or a list of tuples"
     )
 
 
-def _listed(values: Iterable[Any], relation: str) -> list[Any]:
+def listed(values: Iterable[Any], relation: str) -> list[Any]:
     """All of `values`; what makes them as they are asked for, and may never end, is held to the budget."""
     if isinstance(values, Sized):
         return list(values)
@@ -204,7 +204,7 @@ def _array(values: Any, attribute: Attribute, index: int, place: Place) -> pa.Ch
     if hasattr(values, "__dlpack__") and not _is_from("numpy", values):
         values = _from_dlpack(values, place.name)
     if not isinstance(values, Sized) and isinstance(values, Iterable):
-        values = _listed(values, place.relation)
+        values = listed(values, place.relation)
     is_record = attribute.type.kind in NESTED
     if not is_record or _is_from("numpy", values) or _is_from("pandas", values):
         array = _vectorised(values, attribute)
@@ -269,7 +269,7 @@ def _has_rows(obj: Any, relation: str) -> bool:
     if rows is not None:
         return bool(rows)
     if not isinstance(obj, Iterable) or isinstance(obj, bytes | bytearray | memoryview):
-        _refuse(obj, relation)
+        raise _unreadable(obj, relation)
     return any(True for _ in obj)
 
 

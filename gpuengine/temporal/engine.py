@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuengine.errors import DataError, GpuEngineError
+from gpuengine.kernels.identity import NotCopied
 from gpuengine.kernels.timeline import INFINITY, MINUS_INFINITY, Timeline
 from gpuengine.language.diagnostics import nearest
+from gpuengine.limits import Limits
 from gpuengine.temporal.bounds import Bounds, Unbounded, horizon_of, is_exact_within
 from gpuengine.temporal.compiled import compile_rule
 from gpuengine.temporal.constraints import check_constraints
@@ -67,7 +69,7 @@ class _State:
     notes: list[str] = field(default_factory=list)
 
 
-class TemporalEngine:
+class TemporalEngine(NotCopied):
     """Holds a checked DatalogMTL program, facts with times, and what follows from them.
 
     Life-cycle: made from a program (a path that ends in ``.mtl`` or names a file, or text); `load` adds
@@ -79,6 +81,8 @@ class TemporalEngine:
     `backend` says where interval operations of rules run: ``"cpu"`` or ``"auto"``, the host; ``"cuda"``, a
     GPU (number `device`); or a `Backend` object. Joins and the merging of facts are the host's.
     """
+
+    instead = "keep it with kb.save(path), and gpuengine.open(path) makes another"
 
     def __init__(
         self,
@@ -121,7 +125,8 @@ class TemporalEngine:
         them. None is infinity. `timestamps` reads text as ISO 8601.
         """
         problems = Problems(on_error)
-        found = list(self.read(what, data, problems, timestamps))
+        with Limits(doing=lambda: f"loading {what}").applied():
+            found = list(self.read(what, data, problems, timestamps))
         for facts in found:
             self.check(facts)
         self._pending += found
@@ -162,10 +167,18 @@ class TemporalEngine:
         elif isinstance(data, Mapping):
             table = pa.table(data)
         else:
-            rows = list(data)
+            from gpuengine.io.tabular import listed
+
+            if not isinstance(data, Iterable):
+                kind = type(data).__name__
+                raise DataError(f"{name}: can't read facts from {kind}; give rows, a table, a path or bytes")
+            rows = listed(data, name)
             if not rows:
                 return []
             table = table_of_rows(name, rows)
+        from gpuengine.io.conform import check_columns
+
+        check_columns(table, name)
         return [from_table(name, table, arity, name, problems, timestamps=timestamps)]
 
     def check(self, facts: GivenFacts, arities: Mapping[str, int] | None = None) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from gpuengine.errors import DataError
 from gpuengine.kernels.timeline import INFINITY, LARGEST, MINUS_INFINITY
+from gpuengine.limits import check as check_memory
 from gpuengine.temporal.encoding import Encoding, overflow
 from gpuengine.temporal.lines import parse_fact
 from gpuengine.temporal.syntax import GivenFact, Interval
@@ -27,6 +28,7 @@ MAX_MESSAGES = 5
 TEXT_SUFFIXES = (".txt", ".facts")
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".arrow", ".arrows", ".ipc", ".feather")
 _CODECS = (".gz", ".zst")
+_PIECE = 1 << 20
 
 
 @dataclass
@@ -303,17 +305,30 @@ def first_line(path: Path) -> str:
 
 
 def content_of(path: Path) -> bytes:
+    """What a file holds that may be compressed; held to the memory budget as it grows."""
+    import zlib
+
     try:
-        content = path.read_bytes()
         if path.suffix.lower() == ".gz":
             import gzip
 
-            return gzip.decompress(content)
+            with gzip.open(path) as content:
+                return _all_of(content, path)
         if path.suffix.lower() == ".zst":
             import pyarrow as pa
 
-            with pa.input_stream(pa.BufferReader(content), compression="zstd") as stream:
-                return bytes(stream.read())
-        return content
+            with pa.input_stream(str(path), compression="zstd") as content:
+                return _all_of(content, path)
+        return path.read_bytes()
+    except (zlib.error, EOFError) as error:
+        raise DataError(f"can't read {path}: damaged: {error}") from error
     except OSError as error:
         raise DataError(f"can't read {path}: {error.strerror or error}") from error
+
+
+def _all_of(content: Any, path: Path) -> bytes:
+    pieces = []
+    while piece := content.read(_PIECE):
+        pieces.append(piece)
+        check_memory(f"decompressing {path}")
+    return b"".join(pieces)

@@ -47,6 +47,17 @@ def from_table(
     timestamps: bool = False,
 ) -> GivenFacts:
     """Facts of an Arrow table: arguments, and times as `_Layout` finds them."""
+    import pyarrow as pa
+
+    try:
+        return _from_table(predicate, table, arity, where, problems, timestamps)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise DataError(f"{where}: {error}") from error
+
+
+def _from_table(
+    predicate: str, table: pa.Table, arity: int | None, where: str, problems: Problems, timestamps: bool
+) -> GivenFacts:
     layout = _Layout.of(table, predicate, arity, where)
     start = _times(table.column(layout.start), timestamps)
     end = _times(table.column(layout.end), timestamps)
@@ -334,26 +345,12 @@ def read_table(
     if suffix in (".csv", ".tsv"):
         table = _read_delimited(path, "," if suffix == ".csv" else "\t", predicate, problems, timestamps)
     else:
-        table = _read_columnar(path, suffix)
+        from gpuengine.io.columnar import read_columns
+        from gpuengine.io.options import Format
+
+        format = Format.PARQUET if suffix in (".parquet", ".pq") else Format.ARROW
+        table = read_columns(path, format, relation=predicate)
     return from_table(predicate, table, arity, str(path), problems, timestamps=timestamps)
-
-
-def _read_columnar(path: Path, suffix: str) -> Any:
-    import pyarrow as pa
-
-    try:
-        if suffix in (".parquet", ".pq"):
-            import pyarrow.parquet
-
-            return pyarrow.parquet.read_table(path)
-        with pa.memory_map(str(path)) as source:
-            try:
-                return pa.ipc.open_file(source).read_all()
-            except pa.ArrowInvalid:
-                source.seek(0)
-                return pa.ipc.open_stream(source).read_all()
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"can't read {path}: {error}") from error
 
 
 def read_named(

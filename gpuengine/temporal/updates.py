@@ -17,6 +17,7 @@ import numpy as np
 
 from gpuengine.errors import GpuEngineError
 from gpuengine.kernels.timeline import INFINITY, MINUS_INFINITY, Merged, Runs
+from gpuengine.limits import Limits
 from gpuengine.temporal.compiled import compile_rule
 from gpuengine.temporal.constraints import check_constraints
 from gpuengine.temporal.editing import Edited, difference, with_rules, without_rules
@@ -177,7 +178,9 @@ class TemporalUpdate:
         self, came: bool, what: str | PathLike[str], data: Any, on_error: OnError, timestamps: bool
     ) -> None:
         problems = Problems(on_error)
-        for facts in self._engine.read(what, data, problems, timestamps, self._arities):
+        with Limits(doing=lambda: f"reading {what}").applied():
+            found = list(self._engine.read(what, data, problems, timestamps, self._arities))
+        for facts in found:
             self._engine.check(facts, self._arities)
             self._steps.append((came, facts))
         self.skipped += problems.skipped

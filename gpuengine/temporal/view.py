@@ -16,6 +16,7 @@ from gpuengine.temporal.spelling import constant_text, decimal_digits, time_text
 from gpuengine.temporal.syntax import Interval
 from gpuengine.temporal.tables import TIME_COLUMNS
 from gpuengine.terms.dictionary import Dictionary
+from gpuengine.terms.text import from_arrow
 
 if TYPE_CHECKING:
     import pandas
@@ -37,7 +38,8 @@ class TemporalView:
     Columns are the arguments, then ``start``, ``end``, ``start_closed``, ``end_closed``. Times are int64 if
     all are whole, decimals if these are exact, else text such as ``1/3``, or timestamps if those were
     loaded; null is
-    infinity. Rows are coalesced: the intervals of one atom neither overlap nor touch.
+    infinity. Rows are coalesced: the intervals of one atom neither overlap nor touch. Copied and pickled by
+    value.
     """
 
     def __init__(
@@ -55,6 +57,17 @@ class TemporalView:
         self._lower, self._upper = lower.copy(), upper.copy()
         self._dictionary = dictionary
         self._calendar = calendar
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What it shows, with texts in the place of the engine's ids."""
+        state = self.__dict__.copy()
+        dictionary = state.pop("_dictionary")
+        return state | {"_ids": [dictionary.text(ids).to_arrow() for ids in self._ids]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._dictionary = Dictionary()
+        self._ids = [self._dictionary.encode_text(from_arrow(texts)) for texts in state["_ids"]]
 
     @property
     def is_stamped(self) -> bool:

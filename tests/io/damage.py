@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -31,31 +32,32 @@ _SECONDS = 600
 _INTERESTING = (0, 1, -1, 2**31 - 1, 2**30, -(2**31), 2**40, 2**63 - 1, 1000, 12)
 
 
-def run(seed: int, files: int) -> dict[str, int]:
+def run(seed: int, files: int, language: str = "datalog") -> dict[str, int]:
     """Load so many mutants; how many came to what. Raises `AssertionError` for a crash, a leak, or an error
-    that is not ours, with the number that makes the mutant again: ``mutant(number)``."""
+    that is not ours, with the number that makes the mutant again: ``mutant(number, language)``. They are
+    facts for an `Engine`, or for a `TemporalEngine` ("mtl")."""
     counts: Counter[str] = Counter()
     first, end = seed * 1_000_000, seed * 1_000_000 + files
     while first < end:
         with tempfile.TemporaryDirectory() as folder:
             last = min(first + _FILES_EACH, end)
             for number in range(first, last):
-                name, content = mutant(number)
+                name, content = mutant(number, language)
                 (Path(folder) / f"{number}.{name}").write_bytes(content)
-            counts.update(_loaded(Path(folder)))
+            counts.update(_loaded(Path(folder), language))
         first = last
     return dict(counts)
 
 
-def mutant(number: int) -> tuple[str, bytes]:
+def mutant(number: int, language: str = "datalog") -> tuple[str, bytes]:
     """(file extension, content) of a damaged file; the same number makes the same file."""
-    bases = _bases()
+    bases = _bases(language)
     name, content = bases[number % len(bases)]
     return name, _mutated(content, random.Random(number))
 
 
-def _loaded(folder: Path) -> Counter[str]:
-    command = [sys.executable, "-m", "tests.io.damage", str(folder)]
+def _loaded(folder: Path, language: str) -> Counter[str]:
+    command = [sys.executable, "-m", "tests.io.damage", language, str(folder)]
     found = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
     outcomes = [json.loads(line) for line in found.stdout.splitlines()]
     failed = [outcome for outcome in outcomes if outcome["came to"] == "FAILURE"]
@@ -69,7 +71,24 @@ def _loaded(folder: Path) -> Counter[str]:
     return Counter(f"{outcome['format']} {outcome['came to']}" for outcome in outcomes)
 
 
-def _load_all(folder: Path) -> None:
+def _read_datalog(path: Path) -> pa.Table:
+    """What an engine makes of a file."""
+    import gpuengine as ge
+
+    kb = ge.Engine(_PROGRAM, threads=1, backend="cpu", memory="1GB")
+    kb.load("r", path)
+    return kb["r"].to_arrow()
+
+
+def _read_temporal(path: Path) -> pa.Table:
+    import gpuengine as ge
+
+    kb = ge.TemporalEngine("q(X) :- r(X, Y).")
+    kb.load("r", path)
+    return kb.materialise()["r"].to_arrow()
+
+
+def _load_all(folder: Path, language: str = "datalog") -> None:
     """What the loading process does: one line of JSON for each file."""
     import faulthandler
     import resource
@@ -81,13 +100,12 @@ def _load_all(folder: Path) -> None:
     kept = _strewn_secrets()
     for path in sorted(folder.iterdir()):
         print(f"loading {path.name}", file=sys.stderr, flush=True)
-        kb = ge.Engine(_PROGRAM, threads=1, backend="cpu", memory="1GB")
         outcome = {"file": path.name, "format": path.name.partition(".")[2]}
         try:
-            kb.load("r", path)
-            table = kb["r"].to_arrow()
+            table = (_read_datalog if language == "datalog" else _read_temporal)(path)
             table.validate(full=True)
-            leaked = any(SECRET in symbol for symbol in table.column("s").to_pylist())
+            texts = [column for column in table.columns if column.type == pa.string()]
+            leaked = any(SECRET in text for column in texts for text in column.to_pylist())
             outcome["came to"] = "FAILURE" if leaked else "loaded"
         except ge.GpuEngineError as error:
             outcome["came to"] = "refused"
@@ -109,34 +127,32 @@ def _strewn_secrets() -> list[pa.Buffer]:
     return blocks[::2]
 
 
-_MADE: list[tuple[str, bytes]] = []
-
-
-def _bases() -> list[tuple[str, bytes]]:
+@cache
+def _bases(language: str) -> list[tuple[str, bytes]]:
     """(extension, content) of whole files of every format, compression and type that means the same."""
-    if not _MADE:
-        plain = _table()
-        variants = [
-            plain,
-            _with(plain, "s", pa.string_view()),
-            _with(plain, "s", pa.dictionary(pa.int32(), pa.string())),
-            _with(_with(plain, "s", pa.large_binary()), "x", pa.int32()),
-        ]
-        for table in variants:
-            for codec in (None, "zstd", "lz4"):
-                _MADE.append(("arrow", _ipc(table, pa.ipc.new_file, codec)))
-                _MADE.append(("arrows", _ipc(table, pa.ipc.new_stream, codec)))
-            if table is not variants[1]:
-                for codec in ("none", "snappy", "zstd", "gzip"):
-                    for version in ("1.0", "2.0"):
-                        _MADE.append(("parquet", _parquet(table, codec, version)))
-        rows = zip(*(column.to_pylist() for column in plain.columns), strict=True)
-        text = "".join("\t".join(map(str, row)) + "\n" for row in rows).encode()
-        _MADE.append(("facts", text))
-        _MADE.append(("facts.gz", gzip.compress(text, mtime=0)))
-        _MADE.append(("facts.zst", bytes(pa.compress(text, "zstd", asbytes=True))))
-        _MADE.append(("csv", text.replace(b"\t", b",")))
-    return _MADE
+    made: list[tuple[str, bytes]] = []
+    plain = _table() if language == "datalog" else _timed_table()
+    variants = [
+        plain,
+        _with(plain, "s", pa.string_view()),
+        _with(plain, "s", pa.dictionary(pa.int32(), pa.string())),
+        _with(_with(plain, "s", pa.large_binary()), "x", pa.int32()),
+    ]
+    for table in variants:
+        for codec in (None, "zstd", "lz4"):
+            made.append(("arrow", _ipc(table, pa.ipc.new_file, codec)))
+            made.append(("arrows", _ipc(table, pa.ipc.new_stream, codec)))
+        if table is not variants[1]:
+            for codec in ("none", "snappy", "zstd", "gzip"):
+                for version in ("1.0", "2.0"):
+                    made.append(("parquet", _parquet(table, codec, version)))
+    rows = zip(*(column.to_pylist() for column in plain.columns), strict=True)
+    text = "".join("\t".join(map(str, row)) + "\n" for row in rows).encode()
+    made.append(("facts", text))
+    made.append(("facts.gz", gzip.compress(text, mtime=0)))
+    made.append(("facts.zst", bytes(pa.compress(text, "zstd", asbytes=True))))
+    made.append(("csv", text.replace(b"\t", b",")))
+    return made
 
 
 def _table() -> pa.Table:
@@ -149,6 +165,13 @@ def _table() -> pa.Table:
             "s": [f"symbol number {i % 40} é" for i in range(_ROWS)],
         }
     )
+
+
+def _timed_table() -> pa.Table:
+    """Facts of a predicate with two arguments, and their times."""
+    plain = _table()
+    starts = np.arange(_ROWS)
+    return pa.table({"x": plain["x"], "s": plain["s"], "start": starts, "end": starts + 5})
 
 
 def _with(table: pa.Table, name: str, type: pa.DataType) -> pa.Table:
@@ -203,4 +226,4 @@ def _somewhere(size: int, chance: random.Random) -> int:
 
 
 if __name__ == "__main__":
-    _load_all(Path(sys.argv[1]))
+    _load_all(Path(sys.argv[2]), sys.argv[1])

@@ -20,6 +20,12 @@ def test_mutants_are_loaded_or_refused() -> None:
     assert {"arrow refused", "arrows refused", "parquet refused", "facts.gz refused"} <= counts.keys()
 
 
+def test_mutants_of_temporal_facts_are_loaded_or_refused() -> None:
+    counts = damage.run(seed=2, files=200, language="mtl")
+    assert sum(counts.values()) == 200
+    assert {"arrow refused", "arrows refused", "parquet refused", "parquet loaded"} <= counts.keys()
+
+
 def test_the_fuzzer_sees_a_crash_and_a_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same mutants by a loader that does not look at what it loads."""
     careless = "from gpuengine.io import conform; conform.conform_column = conform._converted"

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dates
 import gzip
+import itertools
+import pickle
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
 import gpuengine as ge
-from gpuengine.errors import DataError, EvaluationError
+from gpuengine import limits
+from gpuengine.errors import DataError, EvaluationError, MemoryBudgetError
 from gpuengine.temporal.engine import TemporalEngine
+from tests.io.test_damage import DAMAGED
 
 PROGRAM = "Out(X) :- P(X)\n"
 
@@ -255,3 +262,71 @@ def test_large_denominators() -> None:
     far.load(f"P(a)@[0,{10**15}]\n")
     with pytest.raises(EvaluationError, match=r"64 bits.*\n.*the worst is 0\.000001 "):
         far.materialise()
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_columns_are_refused(name: str, tmp_path: Path) -> None:
+    texts = DAMAGED[name]()
+    times = pa.array(range(len(texts)))
+    table = pa.table({"a": texts, "start": times, "end": times})
+    with pa.ipc.new_file(str(tmp_path / "r.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    message = r"damaged Arrow data|not a readable arrow file"
+    give: Callable[[], Any]
+    for give in (lambda: table, table.to_reader, lambda: tmp_path / "r.arrow"):
+        kb = ge.TemporalEngine("q(X) :- r(X).").materialise()
+        with pytest.raises(DataError, match=message):
+            kb.load("r", give())
+        with kb.update() as u, pytest.raises(DataError, match=message):
+            u.insert("r", give())
+        assert len(kb.materialise()["q"]) == 0
+
+
+@pytest.mark.parametrize("cut", [30, -3])
+def test_damaged_compressed_files_are_refused(cut: int, tmp_path: Path) -> None:
+    whole = gzip.compress(b"".join(b"r(a%d)@[%d,%d]\n" % (i, i, i + 1) for i in range(500)), mtime=0)
+    other = bytearray(whole)
+    other[100] ^= 255
+    kb = ge.TemporalEngine("q(X) :- r(X).")
+    for content in (whole[:cut], bytes(other)):
+        (tmp_path / "r.txt.gz").write_bytes(content)
+        with pytest.raises(DataError, match=r"can't read .*r\.txt\.gz: "):
+            kb.load(tmp_path / "r.txt.gz")
+    (tmp_path / "r.txt.gz").write_bytes(whole)
+    assert kb.load(tmp_path / "r.txt.gz") == 500
+
+
+def test_decompressing_is_held_to_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = b"r(a)@[1,2]\n"
+    (tmp_path / "r.txt.gz").write_bytes(gzip.compress(line * (10 * 2**20 // len(line)), 1))
+    kb = ge.TemporalEngine("q(X) :- r(X).")
+    grown = itertools.count(0, 20 << 20)
+    monkeypatch.setattr(limits, "default_memory", lambda own=0: 1 << 20)
+    monkeypatch.setattr(limits, "resident_memory", lambda: next(grown))
+    monkeypatch.setattr(limits, "_LOOK_SECONDS", 0.0)
+    with pytest.raises(MemoryBudgetError, match=r"decompressing .*r\.txt\.gz took the process"):
+        kb.load(tmp_path / "r.txt.gz")
+    with pytest.raises(MemoryBudgetError, match="rows for r took the process"):
+        kb.load("r", (("a", i, i) for i in itertools.count()))
+
+
+def test_what_is_no_data() -> None:
+    wrong: Any = 5
+    with pytest.raises(DataError, match="r: can't read facts from int; give rows, a table"):
+        ge.TemporalEngine("q(X) :- r(X).").load("r", wrong)
+
+
+@pytest.mark.parametrize("take", [copy.copy, copy.deepcopy, lambda view: pickle.loads(pickle.dumps(view))])
+def test_views_are_taken_by_value_and_engines_refuse(take: Callable[[Any], Any]) -> None:
+    kb = ge.TemporalEngine("q(X, Y) :- Diamondminus[0,1/3] r(X, Y).")
+    kb.load("r", [("a", "b\n", 1, 2), ("", "a", 0.5, None)])
+    view = kb.materialise()["q"]
+    shown, table = view.lines(), view.to_arrow()
+    other = take(view)
+    with kb.update() as u:
+        u.delete("r", [("a", "b\n", 1, 2)])
+    del kb, view
+    assert (other.lines(), other.to_arrow(), len(other)) == (shown, table, 2)
+    engine = ge.TemporalEngine("q(X) :- r(X).")
+    with pytest.raises(TypeError, match="TemporalEngine objects can't be copied or pickled"):
+        take(engine)
