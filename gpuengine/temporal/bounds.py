@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -58,9 +59,16 @@ def horizon_of(
         except ValueError as error:
             example = "[2026-01-31T00:00:00Z,2026-02-01T00:00:00Z)" if timestamps else "[0,100]"
             raise GpuEngineError(f"the horizon {given!r}: {error}\n  hint: write it like {example}") from None
+    if not (isinstance(given, tuple | list) and len(given) == 2):
+        raise GpuEngineError(f"the horizon {given!r} is neither an interval nor its two ends")
     low, high = (
-        None if end is None else time_of(end, timestamps=timestamps and isinstance(end, str)) for end in given
+        infinity if end is None else time_of(end, timestamps=timestamps and isinstance(end, str))
+        for end, infinity in zip(given, (-math.inf, math.inf), strict=True)
     )
+    if low is None or high is None:
+        raise GpuEngineError(f"the horizon {given!r}: {given[low is not None]!r} is no time")
+    if low == math.inf or high == -math.inf:
+        raise GpuEngineError(f"the horizon {given!r} holds no time")
     interval = Interval(
         low if isinstance(low, Fraction) else None,
         high if isinstance(high, Fraction) else None,

@@ -35,8 +35,8 @@ class Inconsistent(DataError):
     """Facts violate a constraint, a rule with Bottom in its head; names the rule, the facts and the times."""
 
 
-def check_constraints(program: Program, world: World, calendar: Calendar) -> None:
-    """Raise `Inconsistent` if the body of a rule with Bottom in its head holds somewhere."""
+def check_constraints(program: Program, world: World, calendar: Calendar, within: tuple[int, int]) -> None:
+    """Raise `Inconsistent` if the body of a rule with Bottom in its head holds `within` encoded ends."""
     found: list[str] = []
     count = 0
     for rule in program.rules:
@@ -47,7 +47,7 @@ def check_constraints(program: Program, world: World, calendar: Calendar) -> Non
         result = TemporalRelation("Bottom", len(variables))
         for compiled in compile_rule(rule, 0):
             for batch, runs in answers(compiled, world):
-                collect(result, batch, variables, runs)
+                collect(result, batch, variables, runs, within)
         if len(result):
             place = program.sources.span(*rule.span)
             view = TemporalView("Bottom", [str(v) for v in variables], result, world.dictionary, calendar)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dates
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -37,6 +38,7 @@ from gpuengine.temporal.scales import check_operators, intervals_of, program_sca
 from gpuengine.temporal.spelling import range_text
 from gpuengine.temporal.strata import body_predicates, head_predicate, layers
 from gpuengine.temporal.syntax import (
+    Bottom,
     GivenFact,
     Interval,
     Literal,
@@ -45,6 +47,7 @@ from gpuengine.temporal.syntax import (
     Relational,
     Rule,
     atoms_of,
+    head_atom,
     variables_of,
 )
 from gpuengine.temporal.tables import from_table, read_named, read_stream, table_of_rows, time_of
@@ -148,7 +151,7 @@ class TemporalEngine(NotCopied):
         arities = self._arities if arities is None else arities
         if data is None:
             if isinstance(what, str) and ("@" in what or "\n" in what) and not Path(what[:200]).exists():
-                return read_lines(what.encode(), "<facts>", problems, timestamps=timestamps)
+                return read_lines(what.encode(), "<facts>", problems, arities, timestamps=timestamps)
             return read_path(Path(what), arities, problems, timestamps=timestamps)
         name = str(what)
         arity = arities.get(name)
@@ -319,8 +322,8 @@ class TemporalEngine(NotCopied):
         """
         if procedure not in PROCEDURES:
             raise GpuEngineError(f"there is no procedure {procedure!r}: it is one of {', '.join(PROCEDURES)}")
-        if rounds is not None and rounds < 0:
-            raise GpuEngineError("the number of rounds can't be negative")
+        if rounds is not None and not (isinstance(rounds, int) and rounds >= 0):
+            raise GpuEngineError(f"the number of rounds is a whole number from 0 on, not {rounds!r}")
         bounds = Bounds(rounds, horizon_of(horizon, timestamps=self._stamp is not None), procedure)
         self.fold()
         world, notes = self.prepare(bounds)
@@ -335,7 +338,6 @@ class TemporalEngine(NotCopied):
             relation.settle()
         progress.is_fixpoint = is_fixpoint
         self.cut_to_horizon(world, bounds)
-        check_constraints(self.program, world, Calendar(world.encoding, self._stamp))
         self._state = _State(world, bounds, progress, is_fixpoint and not notes, notes)
         if self.store is not None:
             from gpuengine.temporal.saving import rewrite
@@ -418,9 +420,11 @@ class TemporalEngine(NotCopied):
         return self._evaluated_within(bounds) != self._encoding.range(bounds.horizon)
 
     def cut_to_horizon(self, world: World, bounds: Bounds) -> None:
-        """Leave what lies within the horizon."""
-        if bounds.horizon is not None and self.is_cut_late(bounds):
-            world.horizon = self._encoding.range(bounds.horizon)
+        """Leave what lies within the horizon; raises `Inconsistent` if a constraint is violated there."""
+        within = world.horizon if bounds.horizon is None else self._encoding.range(bounds.horizon)
+        check_constraints(self.program, world, self.calendar, within)
+        if self.is_cut_late(bounds):
+            world.horizon = within
             world.relations = {name: _cut(r, world.horizon) for name, r in world.relations.items()}
             for relation in world.relations.values():
                 relation.settle()
@@ -428,7 +432,7 @@ class TemporalEngine(NotCopied):
     def check_ends(self, bounds: Bounds) -> list[str]:
         """Raise if the program would go on for ever.
 
-        Notes where the horizon makes a lower bound of the result.
+        Notes where the horizon makes a lower bound of the result, or less.
         """
         rules = [rule for rule in self.program.rules if head_predicate(rule) is not None]
         notes: list[str] = []
@@ -437,10 +441,17 @@ class TemporalEngine(NotCopied):
             for drift in drifts(rules, self._ends()):
                 if horizon is None or (horizon.upper if drift.forward else horizon.lower) is None:
                     raise Unbounded(drift)
-        if horizon is not None and not is_exact_within(rules, horizon):
-            notes.append(
-                f"within {range_text(horizon)} the result is a lower bound: rules may need facts from outside"
-            )
+        if horizon is None:
+            return notes
+        within = f"within {range_text(horizon, as_timestamp=self._stamp is not None)}"
+        if not is_exact_within(rules, horizon):
+            if any(isinstance(literal, Negated) for rule in rules for literal in rule.body):
+                text = "the result is an approximation: rules may need, or negate, facts from outside"
+            else:
+                text = "the result is a lower bound: rules may need facts from outside"
+            notes.append(f"{within} {text}")
+        elif not is_exact_within((*rules, *_constraint_bodies(self.program)), horizon):
+            notes.append(f"{within} constraints are checked without the facts from outside")
         return notes
 
     def _ends(self) -> dict[str, tuple[bool, bool]]:
@@ -553,10 +564,16 @@ class TemporalEngine(NotCopied):
         time = time_of(at, timestamps=self._stamp is not None and isinstance(at, str))
         if not isinstance(time, Fraction):
             raise GpuEngineError(f"{at!r} is no time")
-        return self.entails(GivenFact(parse_atom(atom, self._arities), Interval(time, time)))
+        # A number is one of seconds where times are timestamps: `when` gives such.
+        is_timestamp = self._stamp is not None or isinstance(at, dates.date)
+        return self.entails(GivenFact(parse_atom(atom, self._arities), Interval(time, time), is_timestamp))
 
     def entails(self, fact: GivenFact) -> bool:
         """Does a fact hold, throughout its interval?"""
+        is_endless = fact.range.lower is None and fact.range.upper is None
+        if self._times_known and not is_endless and fact.is_timestamp != (self._stamp is not None):
+            times = "numbers" if self._stamp is None else "timestamps"
+            raise GpuEngineError(f"the times of this engine are {times}\n  hint: ask for such a time")
         relation, number = self._atom(fact.atom)
         return number is not None and relation.contains(number, *self._encoding.cover(fact.range))
 
@@ -662,6 +679,13 @@ def _cut(relation: TemporalRelation, horizon: tuple[int, int]) -> TemporalRelati
     if inside.any():
         copy.merge(atoms[inside], lower[inside], upper[inside])
     return copy
+
+
+def _constraint_bodies(program: Program) -> Iterator[Rule]:
+    """Constraints as rules that derive something: what their heads say does not matter."""
+    for rule in program.rules:
+        if isinstance(head_atom(rule.head), Bottom):
+            yield Rule(Relational("Bottom", ()), rule.body)
 
 
 def _worst_encoded(lower: np.ndarray, upper: np.ndarray, scale: int) -> Fraction:

@@ -418,7 +418,15 @@ def substitutions(batch: _Batch, variables: Sequence[Variable]) -> list[np.ndarr
     return batch.terms(variables)
 
 
-def collect(result: TemporalRelation, batch: _Batch, variables: Sequence[Variable], runs: Runs) -> None:
-    """Put the answers of a batch into a relation of the variables."""
+def collect(
+    result: TemporalRelation,
+    batch: _Batch,
+    variables: Sequence[Variable],
+    runs: Runs,
+    within: tuple[int, int] = (MINUS_INFINITY, INFINITY),
+) -> None:
+    """Put the answers of a batch that lie `within` these encoded ends into a relation of the variables."""
     atoms = np.repeat(result.intern(substitutions(batch, variables), batch.count), runs.counts)
-    result.merge(atoms, runs.lower, runs.upper)
+    lower, upper = np.maximum(runs.lower, within[0]), np.minimum(runs.upper, within[1])
+    inside = lower <= upper
+    result.merge(atoms[inside], lower[inside], upper[inside])

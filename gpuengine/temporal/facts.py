@@ -17,6 +17,7 @@ import numpy as np
 
 from gpuengine.errors import DataError
 from gpuengine.kernels.timeline import INFINITY, LARGEST, MINUS_INFINITY
+from gpuengine.language.diagnostics import counted
 from gpuengine.limits import check as check_memory
 from gpuengine.temporal.encoding import Encoding, overflow
 from gpuengine.temporal.lines import parse_fact
@@ -80,8 +81,10 @@ class Problems:
 # -- lines of text ---------------------------------------------------------------------------------
 
 
-def read_lines(data: bytes, where: str, problems: Problems, *, timestamps: bool = False) -> list[GivenFacts]:
-    """The facts of a text, by predicate."""
+def read_lines(
+    data: bytes, where: str, problems: Problems, arities: Mapping[str, int], *, timestamps: bool = False
+) -> list[GivenFacts]:
+    """The facts of a text, by predicate; `arities` are those that are known."""
     from gpuengine.kernels.cpu import fact_text as kernel
 
     if not data.strip():
@@ -90,11 +93,43 @@ def read_lines(data: bytes, where: str, problems: Problems, *, timestamps: bool 
     lines, spans = _scan(raw, kernel)
     status = lines[:, kernel.STATUS]
     read = lines[status == kernel.READ]
-    found = [] if timestamps else _plain_facts(raw, read, spans, where, problems, kernel)
+    bad = _BadLines(data, where)
+    seen = dict(arities)
+    found = [] if timestamps else _plain_facts(raw, read, spans, seen, bad, kernel)
     slow = lines[status != kernel.BLANK] if timestamps else lines[status == kernel.LEFT]
-    found += _slow_facts(data, slow, lines, where, problems, timestamps, kernel)
+    found += _slow_facts(slow, seen, bad, timestamps, kernel)
+    bad.report(problems)
     problems.check()
     return found
+
+
+class _BadLines:
+    """What is wrong with lines of a text, told in their order."""
+
+    def __init__(self, data: bytes, where: str) -> None:
+        self._data = data
+        self._where = where
+        self._found: list[tuple[int, int, str]] = []
+
+    def text(self, start: int, end: int) -> str:
+        """What a line says."""
+        return self._data[start:end].decode(errors="replace").strip()
+
+    def add(self, start: int, end: int, what: str) -> None:
+        """Remember that the line from `start` to `end` is bad."""
+        self._found.append((start, end, what))
+
+    def report(self, problems: Problems) -> None:
+        for start, end, what in sorted(self._found):
+            if len(problems.messages) >= MAX_MESSAGES:
+                problems.skipped += 1  # it is counted, and not shown
+                continue
+            line = self._data.count(b"\n", 0, start) + 1
+            problems.add(f"{self._where}:{line}: {what}: {self.text(start, end)}")
+
+
+def _other_arity(name: str, here: int, known: int) -> str:
+    return f"{name} has {counted(here, 'argument')} here, but {known} elsewhere"
 
 
 def _scan(raw: np.ndarray, kernel: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -110,7 +145,7 @@ def _scan(raw: np.ndarray, kernel: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _plain_facts(
-    raw: np.ndarray, read: np.ndarray, spans: np.ndarray, where: str, problems: Problems, kernel: Any
+    raw: np.ndarray, read: np.ndarray, spans: np.ndarray, arities: dict[str, int], bad: _BadLines, kernel: Any
 ) -> list[GivenFacts]:
     from gpuengine.terms.tables import StringTable
 
@@ -125,29 +160,23 @@ def _plain_facts(
     found = []
     for code, name in enumerate(texts):
         rows = read[order[bounds[code] : bounds[code + 1]]]
-        arity = int(rows[0, kernel.ARGUMENTS])
+        arity = arities.setdefault(name, int(rows[0, kernel.ARGUMENTS]))
         wrong = rows[:, kernel.ARGUMENTS] != arity
-        for row in rows[wrong]:
-            line = _line_number(raw, int(row[kernel.LINE_START]))
-            problems.add(
-                f"{where}:{line}: {name} has {row[kernel.ARGUMENTS]} arguments here, but {arity} above"
-            )
+        for row in rows[wrong].tolist():
+            what = _other_arity(name, row[kernel.ARGUMENTS], arity)
+            bad.add(row[kernel.LINE_START], row[kernel.LINE_END], what)
         rows = rows[~wrong] if wrong.any() else rows
-        low, up, scale, bad = _encoded_ends(rows, kernel)
-        for row in rows[bad]:
-            begin, end = int(row[kernel.LINE_START]), int(row[kernel.LINE_END])
-            shown = bytes(raw[begin:end]).decode(errors="replace").strip()
-            problems.add(f"{where}:{_line_number(raw, begin)}: the interval holds no time: {shown}")
-        if bad.any():
-            rows, low, up = rows[~bad], low[~bad], up[~bad]
+        if not len(rows):
+            continue
+        low, up, scale, empty = _encoded_ends(rows, kernel)
+        for row in rows[empty].tolist():
+            bad.add(row[kernel.LINE_START], row[kernel.LINE_END], "the interval holds no time")
+        if empty.any():
+            rows, low, up = rows[~empty], low[~empty], up[~empty]
         first = rows[:, kernel.FIRST_ARGUMENT]
         arguments = [Text(spans[first + j, 0].copy(), spans[first + j, 1].copy(), raw) for j in range(arity)]
         found.append(GivenFacts(name, arguments, low, up, scale))
     return found
-
-
-def _line_number(raw: np.ndarray, position: int) -> int:
-    return int(np.count_nonzero(raw[:position] == 10)) + 1
 
 
 def _encoded_ends(rows: np.ndarray, kernel: Any) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
@@ -177,19 +206,12 @@ def _encoded_ends(rows: np.ndarray, kernel: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def _slow_facts(
-    data: bytes,
-    slow: np.ndarray,
-    lines: np.ndarray,
-    where: str,
-    problems: Problems,
-    timestamps: bool,
-    kernel: Any,
+    slow: np.ndarray, arities: dict[str, int], bad: _BadLines, timestamps: bool, kernel: Any
 ) -> list[GivenFacts]:
-    by_predicate: dict[tuple[str, int], tuple[list[tuple[str, ...]], list[Interval]]] = {}
-    numbers = np.searchsorted(lines[:, kernel.LINE_START], slow[:, kernel.LINE_START]) + 1
+    by_predicate: dict[str, tuple[list[tuple[str, ...]], list[Interval]]] = {}
     in_comment = False
-    for row, number in zip(slow, numbers, strict=True):
-        text = data[int(row[kernel.LINE_START]) : int(row[kernel.LINE_END])].decode(errors="replace").strip()
+    for start, end in slow[:, [kernel.LINE_START, kernel.LINE_END]].tolist():
+        text = bad.text(start, end)
         # A comment over several lines: they may hold anything.
         if in_comment or text.startswith("/*"):
             in_comment = "*/" not in text
@@ -197,9 +219,13 @@ def _slow_facts(
         try:
             predicate, arguments, range = parse_fact(text, timestamps=timestamps)
         except ValueError as error:
-            problems.add(f"{where}:{number}: {error}: {text}")
+            bad.add(start, end, str(error))
             continue
-        rows = by_predicate.setdefault((predicate, len(arguments)), ([], []))
+        arity = arities.setdefault(predicate, len(arguments))
+        if len(arguments) != arity:
+            bad.add(start, end, _other_arity(predicate, len(arguments), arity))
+            continue
+        rows = by_predicate.setdefault(predicate, ([], []))
         rows[0].append(arguments)
         rows[1].append(range)
     stamp = None
@@ -208,8 +234,8 @@ def _slow_facts(
 
         stamp = pa.timestamp("us", "UTC")
     return [
-        from_ranges(predicate, rows, ranges, arity, stamp)
-        for (predicate, arity), (rows, ranges) in by_predicate.items()
+        from_ranges(predicate, rows, ranges, arities[predicate], stamp)
+        for predicate, (rows, ranges) in by_predicate.items()
     ]
 
 
@@ -279,7 +305,7 @@ def read_path(
 
         yield read_table(path, predicate, arities.get(predicate), problems, timestamps=timestamps)
         return
-    yield from read_lines(content_of(path), str(path), problems, timestamps=timestamps)
+    yield from read_lines(content_of(path), str(path), problems, arities, timestamps=timestamps)
 
 
 def fact_files(folder: Path) -> list[Path]:

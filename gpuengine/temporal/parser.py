@@ -348,7 +348,15 @@ class Parser:
         low, stamped = self._time()
         if self._next.kind == ",":
             self._at += 1
+            second = self._next
             high, also = self._time()
+            if stamped is not also and isinstance(low, Fraction) and isinstance(high, Fraction):
+                self._fail(
+                    "a timestamp and a plain number as ends of one interval",
+                    second,
+                    "give both ends as timestamps, or both as numbers",
+                    code=codes.NUMBER,
+                )
             stamped = stamped or also
         else:
             high = low

@@ -63,6 +63,11 @@ def _from_table(
     end = _times(table.column(layout.end), timestamps)
     start_closed = _flags(table, layout.start_closed, where)
     end_closed = _flags(table, layout.end_closed, where)
+    if not start.missing.all() and not end.missing.all() and (start.stamp is None) != (end.stamp is None):
+        raise DataError(
+            f"{where}: timestamps and plain numbers as ends of one interval\n"
+            "  hint: give both ends as timestamps, or both as numbers"
+        )
     scale = math.lcm(start.scale, end.scale)
     low, low_bad = start.encoded(scale, MINUS_INFINITY)
     up, up_bad = end.encoded(scale, INFINITY)
@@ -321,14 +326,21 @@ def _time_array(values: list[Any]) -> Any:
 
     present = [value for value in values if value is not None]
     if present and all(isinstance(value, dates.date) for value in present):
-        return pa.array(values, pa.timestamp("us", "UTC"))
+        return pa.array(list(map(_moment, values)), pa.timestamp("us", "UTC"))
     if all(type(value) is int and abs(value) < 2**62 for value in present):
         return pa.array(values, pa.int64())
     texts = []
     for value in values:
         time = None if value is None else time_of(value)
-        texts.append(None if value is None else "no time" if time is None else _exact_text(time))
+        texts.append(None if value is None else str(value) if time is None else _exact_text(time))
     return pa.array(texts, pa.string())
+
+
+def _moment(day: dates.date | None) -> dates.datetime | None:
+    """A date as the moment at which it begins."""
+    if day is None or isinstance(day, dates.datetime):
+        return day
+    return dates.datetime.combine(day, dates.time(), dates.UTC)
 
 
 def _exact_text(time: Fraction | float) -> str:
@@ -359,7 +371,7 @@ def read_named(
     """The facts that a file has of one predicate: a table, or lines of text that all name it."""
     if suffix_of(path) in TABLE_SUFFIXES:
         return [read_table(path, predicate, arity, problems, timestamps=timestamps)]
-    return _read_text(content_of(path), predicate, str(path), problems, timestamps)
+    return _read_text(content_of(path), predicate, arity, str(path), problems, timestamps)
 
 
 def read_stream(
@@ -370,16 +382,17 @@ def read_stream(
     if not first:
         return []
     if b"@" in first:
-        return _read_text(data, predicate, STREAM, problems, timestamps)
+        return _read_text(data, predicate, arity, STREAM, problems, timestamps)
     delimiter = "\t" if b"\t" in first else ","
     table = _parse_delimited(data, delimiter, first.decode(errors="replace"), problems, timestamps)
     return [from_table(predicate, table, arity, STREAM, problems, timestamps=timestamps)]
 
 
 def _read_text(
-    data: bytes, predicate: str, where: str, problems: Problems, timestamps: bool
+    data: bytes, predicate: str, arity: int | None, where: str, problems: Problems, timestamps: bool
 ) -> list[GivenFacts]:
-    found = read_lines(data, where, problems, timestamps=timestamps)
+    arities = {} if arity is None else {predicate: arity}
+    found = read_lines(data, where, problems, arities, timestamps=timestamps)
     others = sorted({facts.predicate for facts in found} - {predicate})
     if others:
         raise DataError(

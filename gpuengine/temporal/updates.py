@@ -231,7 +231,7 @@ class _Commit:
         pending = engine.take_pending()
         self._steps = [*((True, facts) for facts in pending), *self._steps]
         program, arities = engine.program, engine.arities
-        before = dict(state.world.relations)
+        before, stated = dict(state.world.relations), dict(engine.stated)
         was_cut, notes = engine.sides_cut(state.bounds), state.notes
         try:
             if self._added or self._removed:
@@ -249,10 +249,10 @@ class _Commit:
             changed = set(self._stated) | self._heads(self._removed) | self._heads(self._added)
             if is_bounded_as_before and self._is_incremental(changed):
                 self._insert(state.world, inserted)
+                check_constraints(engine.program, state.world, engine.calendar, state.world.horizon)
                 change = TemporalChange({name: _net(undo) for name, undo in self._derived.items()})
             else:
                 change = self._recompute(state, changed, everything=not is_bounded_as_before)
-            check_constraints(engine.program, engine.state.world, engine.calendar)
             change.relations = {
                 name: one for name, one in change.relations.items() if len(one.inserted) or len(one.deleted)
             }
@@ -264,7 +264,7 @@ class _Commit:
         except BaseException:
             engine.give_back(pending)
             engine.use_program(program, arities)
-            state.world.relations = before
+            state.world.relations, engine.stated = before, stated
             engine.adopt(state)
             for entry in reversed(self._undo):
                 entry.undo()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dates
 import random
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -234,7 +236,50 @@ def test_a_lower_bound_is_called_one() -> None:
     assert "lower bound" in kb.notes[0]
 
 
+def test_negation_within_a_horizon_is_no_lower_bound() -> None:
+    """What holds outside is not seen, so that its negation may hold where it should not."""
+    program = "P(X) :- Q(X), not Diamondplus[0,5] R(X)\nP(X) :- Diamondminus[1,1] P(X)"
+    kb = engine(program, "Q(a)@[9,9]\nR(a)@[12,12]\n").materialise(horizon="[0,10]")
+    assert kb["P"].lines() and not kb.is_exact
+    assert "approximation" in kb.notes[0] and "lower bound" not in kb.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("horizon", "message"),
+    [(5, "neither an interval nor"), (("x", 5), "'x' is no time"), ((float("inf"), None), "holds no time")],
+)
+def test_horizons_that_are_none(horizon: Any, message: str) -> None:
+    with pytest.raises(GpuEngineError, match=message):
+        engine("P(X) :- Q(X)", "Q(a)@1\n").materialise(horizon=horizon)
+
+
+@pytest.mark.parametrize("rounds", [-1, 1.5, "3"])
+def test_rounds_that_are_none(rounds: Any) -> None:
+    with pytest.raises(GpuEngineError, match="whole number from 0 on"):
+        engine("P(X) :- Q(X)", "Q(a)@1\n").materialise(rounds=rounds)
+
+
 # -- constraints -----------------------------------------------------------------------------------
+
+
+def test_constraints_see_what_the_horizon_cuts_off_later() -> None:
+    """A forward-propagating program is exact within a horizon, its constraints too."""
+    program = "P(X) :- Diamondminus[1,1] P(X)\nBottom :- Q(X), not Diamondminus[0,5] R(X)\n"
+    kb = engine(program, "Q(a)@[0,0]\nR(a)@[-1,-1]\nP(a)@0\n").materialise(horizon="[0,10]")
+    assert kb.is_exact and kb["R"].lines() == []
+    with kb.update() as u:
+        u.insert("R(b)@[-2,-2]\nQ(b)@[1,1]\n")
+    with pytest.raises(Inconsistent, match=r"at \[4,4\]"), kb.update() as u:
+        u.insert("Q(b)@[4,4]\n")
+    program = "P(X) :- Diamondminus[1,1] P(X)\nBottom :- Q(X), Diamondminus[0,5] R(X)\n"
+    with pytest.raises(Inconsistent, match=r"at \[0,3\]"):
+        engine(program, "Q(a)@[-2,9]\nR(a)@[-2,-2]\nP(a)@0\n").materialise(horizon="[0,10]")
+    # A violation outside is none, and a constraint that looks ahead is not exact.
+    kb = engine(program, "Q(a)@[-2,-1]\nR(a)@[-2,-2]\nP(a)@0\n").materialise(horizon="[0,10]")
+    assert kb.is_exact
+    program = program.replace("Diamondminus[0,5]", "Diamondplus[0,5]")
+    kb = engine(program, "Q(a)@[1,1]\nP(a)@0\n").materialise(horizon="[0,10]")
+    assert "constraints" in kb.notes[0]
 
 
 def test_constraints() -> None:
@@ -338,3 +383,16 @@ def test_timestamps_wherever_times_are_given() -> None:
         kb.materialise(horizon="[0,100]")
     with pytest.raises(GpuEngineError, match="no timestamps"):
         TemporalEngine("P(X) :- Diamondminus[2026-01-01,inf) Q(X)\n")
+    # Times of another kind are no questions; `when` gives seconds, which are.
+    with pytest.raises(GpuEngineError, match="the times of this engine are timestamps"):
+        kb.query("On(b)@5")
+    assert kb.holds("On(b)", at=kb.when("On(b)")[0].lower)
+    assert kb.holds("On(b)", at=dates.datetime(2026, 1, 1, 3))
+    assert kb.query('Day("2026-01-01")@(-inf,inf)') is False
+    numbers = engine("P(X) :- Q(X)", "Q(a)@1\n").materialise()
+    for asked in (
+        lambda: numbers.query("P(a)@2026-01-01"),
+        lambda: numbers.holds("P(a)", dates.date.today()),
+    ):
+        with pytest.raises(GpuEngineError, match="the times of this engine are numbers"):
+            asked()

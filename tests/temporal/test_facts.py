@@ -19,7 +19,7 @@ import pytest
 
 import gpuengine as ge
 from gpuengine import limits
-from gpuengine.errors import DataError, EvaluationError, MemoryBudgetError
+from gpuengine.errors import DataError, EvaluationError, MemoryBudgetError, ProgramErrors
 from gpuengine.temporal.engine import TemporalEngine
 from tests.io.test_damage import DAMAGED
 
@@ -98,11 +98,52 @@ def test_bad_lines(line: str, reason: str, tmp_path: Path) -> None:
     assert kb.skipped_rows == 1 and reason in kb.skipped[0]
 
 
-def test_arity_differs(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="P has 2 arguments here, but 1 above"):
-        read("P(a)@[1,2]\nP(a,b)@[1,2]\n")
-    with pytest.raises(DataError, match="P has 2 arguments in the facts, but 1 in the program"):
+def test_arity_differs() -> None:
+    with pytest.raises(DataError, match=r"<facts>:2: Q has 2 arguments here, but 1 elsewhere: Q\(a,b\)@1"):
+        read("Q(a)@[1,2]\nQ(a,b)@1\n")
+    with pytest.raises(DataError, match="<facts>:1: P has 2 arguments here, but 1 elsewhere"):
         read("P(a,b)@[1,2]\n")
+    rows = [("a", "b", 1, 2)]
+    with pytest.raises(DataError, match="P has 1 arguments, then start and end"):
+        engine().load("P", rows)
+
+
+def test_bad_lines_are_told_in_their_order_and_skipped() -> None:
+    """Whichever way a line is read, and whatever is wrong with it."""
+    text = 'P("x y",b)@2\nP(a)@[2,1]\nP(c@3\nP(a,b)@1\nP(d)@1\n'
+    with pytest.raises(DataError) as caught:
+        read(text)
+    places = [line.split(": ")[0] for line in str(caught.value).splitlines()[:-1]]
+    assert places == [f"<facts>:{number}" for number in (1, 2, 3, 4)]
+    kb = engine()
+    assert kb.load(text, on_error="skip") == 1 and kb.skipped_rows == 4
+    assert kb.materialise()["P"].lines() == ["P(d)@[1,1]"]
+
+
+def test_dates_are_the_moments_at_which_they_begin() -> None:
+    kb = engine()
+    kb.load("P", [("a", dates.datetime(2026, 1, 1, 12), dates.date(2026, 1, 5)), ("b", None, None)])
+    assert kb.materialise()["P"].lines() == [
+        "P(a)@[2026-01-01T12:00:00Z,2026-01-05T00:00:00Z]",
+        "P(b)@(-inf,inf)",
+    ]
+
+
+def test_an_interval_has_times_of_one_kind() -> None:
+    moment = dates.datetime(2026, 1, 1)
+    for data in ([("a", moment, 5)], pa.table({"x": ["a"], "start": [1], "end": [moment]})):
+        with pytest.raises(DataError, match="timestamps and plain numbers as ends of one interval"):
+            engine().load("P", data)
+    with pytest.raises(ProgramErrors, match="a timestamp and a plain number as ends of one interval"):
+        engine(PROGRAM + "P(a)@[2026-01-01,5]\n")
+    assert engine(PROGRAM + "P(a)@[2026-01-01,inf)\n").materialise()["P"].lines()
+
+
+def test_what_is_no_time_is_named() -> None:
+    with pytest.raises(DataError, match="row 2: no time: noon, 1"):
+        engine().load("P", [("a", 0, 1), ("a", "noon", 1)])
+    with pytest.raises(DataError, match="a int is no table"):
+        engine().load("P", 5)
 
 
 def test_folders_and_formats(tmp_path: Path) -> None:

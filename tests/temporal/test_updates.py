@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import gpuengine as ge
+from gpuengine.temporal.bounds import Unbounded
 from gpuengine.temporal.constraints import Inconsistent
 from gpuengine.temporal.engine import TemporalEngine
 from tests.temporal.random_programs import Fact, fact_text, random_facts, random_rule
@@ -261,3 +262,18 @@ def test_a_finer_unit_is_on_the_disk_and_keeps_the_horizon(tmp_path: Path) -> No
     assert lines(kb) == expected
     kb.close()
     assert lines(ge.open(tmp_path / "kb", read_only=True)) == expected
+
+
+def test_a_failed_update_leaves_no_new_predicate() -> None:
+    """What it began to state is unknown again, and can be stated later, also where much is derived anew."""
+    kb = TemporalEngine("N :- Q(X)\nN :- S(X)\n")
+    kb.load("Q(a)@[1,6)\nP(a)@[3,4]\n")
+    kb.materialise()
+    with pytest.raises(Unbounded), kb.update() as u:
+        u.insert("T(a)@[3,6)\n")
+        u.add_rules("N :- Diamondminus[1,1] N\n")
+    assert "T" not in kb
+    with kb.update() as u:
+        u.insert("T(b,c)@[4,5]\n")
+        u.remove_rules("N :- Q(X)\n")
+    assert lines(kb) == ["P(a)@[3,4]", "Q(a)@[1,6)", "T(b,c)@[4,5]"]
