@@ -411,6 +411,11 @@ _PROFILE = [
     ),
     _option("--rdfs", dest="profile", action="store_const", const="rdfs", help="rdf: the same, by RDFS"),
 ]
+_REPRESENTATIVES = _option(
+    "--representatives",
+    action="store_true",
+    help="rdf: of the terms that are owl:sameAs each other, show one only",
+)
 _OF_MTL = ("csv", "parquet", "text")
 _OF_RDF = ("nt", "nt.gz", "nt.zst", "nq", "nq.gz", "nq.zst", "ttl", "ttl.gz", "trig", "parquet")
 _TIMESTAMPS = _flag(
@@ -573,6 +578,8 @@ def _check_language(parser: argparse.ArgumentParser, arguments: argparse.Namespa
         parser.error(f"one program at a time: {arguments.files[0]} is for RDF only")
     if getattr(arguments, "profile", None):
         parser.error(f"--{arguments.profile} is for RDF: give files of triples")
+    if getattr(arguments, "representatives", False):
+        parser.error("--representatives is for RDF: give files of triples")
     if is_temporal(arguments):
         if form not in (None, *_OF_MTL):
             parser.error(f"--format {form} is for RDF, but {arguments.program} is DatalogMTL")
@@ -685,6 +692,7 @@ _COMMANDS = (
             _LANGUAGE,
             *_BOUNDS,
             _PROFILE,
+            _REPRESENTATIVES,
             _option(
                 "--format",
                 choices=tuple(dict.fromkeys((*_OF_MTL, *_OF_RDF))),
@@ -823,6 +831,7 @@ _COMMANDS = (
                 help="of the answer, on standard output (default: table, or nt for triples)",
             ),
             _PROFILE,
+            _REPRESENTATIVES,
             _ON_ERROR,
             *_MACHINE,
         ),

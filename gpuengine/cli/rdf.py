@@ -52,12 +52,12 @@ def _run(arguments: argparse.Namespace, clock: Clock, line: LiveLine) -> int:
     form = arguments.format or ("nq" if len(kb.quads()) else "nt")
     if folder is not None:
         written = folder / f"closure.{form}"
-        _write(kb, written, form, line)
+        _write(kb, written, form, line, expand=not arguments.representatives)
     elif arguments.output_dir is None:
         from gpuengine.rdf.writing import write
 
         line.clear()
-        write(kb, sys.stdout.buffer, form)
+        write(kb, sys.stdout.buffer, form, expand=not arguments.representatives)
         sys.stdout.buffer.flush()
     clock.lap("write")
     line.clear()
@@ -73,13 +73,13 @@ def _folder(arguments: argparse.Namespace) -> Path | None:
     return Path(arguments.output_dir)
 
 
-def _write(kb: RdfEngine, path: Path, form: str, line: LiveLine) -> None:
+def _write(kb: RdfEngine, path: Path, form: str, line: LiveLine, *, expand: bool) -> None:
     from gpuengine.io.replacing import Replacement
     from gpuengine.rdf.writing import write_file
 
     line.show(f"writing {path}")
     with Replacement(path.parent) as replacement, settled_when_ended(replacement.settle):
-        write_file(kb, path, form, replacement)
+        write_file(kb, path, form, replacement, expand=expand)
         replacement.finish()
 
 

@@ -41,7 +41,7 @@ def sparql(arguments: argparse.Namespace) -> int:
             for change in kb.sparql_update(text, name=name):
                 print_changes(change, {}, as_json=False)
             return 0
-        answer = kb.sparql(text, name=name)
+        answer = kb.sparql(text, name=name, expand=not arguments.representatives)
         default = "nt" if answer.form in ("CONSTRUCT", "DESCRIBE") else "table"
         sys.stdout.buffer.write(answer.write(arguments.format or default))
         sys.stdout.buffer.flush()

@@ -110,6 +110,14 @@ class Change(Mapping[str, RelationChange]):
                     refuse = partial(_refuse, error)
                     self._deltas[name] = Delta(name, refuse, refuse)
 
+    def then(self, later: Change) -> Change:
+        """What this and a later change come to."""
+        self.find_all()
+        deltas = dict(self._deltas)
+        for name, delta in later._deltas.items():
+            deltas[name] = deltas[name].then(delta) if name in deltas else delta
+        return Change(later._attributes, deltas, self._dictionary, self._budget)
+
     def __iter__(self) -> Iterator[str]:
         return (name for name in self._deltas if self[name])
 

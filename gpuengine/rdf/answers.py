@@ -12,6 +12,8 @@ from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import SYMBOL, Atom, AtomArg, Constant
 from gpuengine.language.program import Rule as CoreRule
 from gpuengine.language.program import Variable as CoreVariable
+from gpuengine.rdf.equality import Classes
+from gpuengine.rdf.graph import Among
 from gpuengine.rdf.layout import QUADS, TRIPLES, Layout
 from gpuengine.rdf.quads import DictionaryTerms
 from gpuengine.rdf.rules import Argument, Triple, Variable
@@ -29,16 +31,35 @@ Columns = dict[str, np.ndarray]
 
 
 class Answering:
-    """Reads one engine."""
+    """Reads one engine.
 
-    def __init__(self, engine: Engine, layout: Layout, terms: DictionaryTerms) -> None:
+    Where facts are stored for representatives, it `expands` them to all terms of `classes`, or shows them
+    as they are; constants are any of the terms.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        layout: Layout,
+        terms: DictionaryTerms,
+        classes: Classes,
+        *,
+        expands: bool = True,
+    ) -> None:
         self._engine = engine
         self._state = engine.current
-        self._listed: dict[bool, Table] = {}
+        self._classes = classes
+        self._expands = expands and len(classes) > 0
+        self._listed: dict[tuple[bool, bool], Table] = {}
         self._layout = layout
         self._terms = terms
 
-    def solve(self, patterns: Sequence[Triple]) -> Mapping[str, np.ndarray]:
+    @property
+    def terms(self) -> DictionaryTerms:
+        """See `gpuengine.rdf.graph.Graph`."""
+        return self._terms
+
+    def solve(self, patterns: Sequence[Triple], among: Among | None = None) -> Mapping[str, np.ndarray]:
         """See `gpuengine.rdf.graph.Graph`."""
         names = list(
             dict.fromkeys(
@@ -49,6 +70,8 @@ class Answering:
             return {"": np.zeros(1, np.uint32)}
         tables: dict[str, Table] = {}
         atoms: list[Atom] = []
+        if len(self._classes):
+            patterns = [self._represented(pattern) for pattern in patterns]
         for pattern in patterns:
             atom = self._atom(pattern)
             if atom is None:
@@ -56,7 +79,32 @@ class Answering:
             atoms.append(atom)
         if any(self._is_unknown(atom) for atom in atoms):
             return {name: np.zeros(0, np.uint32) for name in names or [""]}
-        return self._answers(atoms, names, tables)
+        found = self._answers(atoms, names, tables)
+        if not self._expands or any(pattern.graph is not None for pattern in patterns):
+            return found
+        found = self._classes.expanded(found, among)
+        for pattern, atom in zip(patterns, atoms, strict=True):
+            if atom.relation == ALL:
+                found = self._shown(found, pattern)
+        return found
+
+    def _shown(self, columns: Columns, pattern: Triple) -> Columns:
+        """The rows whose triple, of three variables, is shown."""
+        s, p, o = (columns[place.name] for place in _places(pattern) if isinstance(place, Variable))
+        mask = self._is_shown(s, p, o)
+        return {name: column[mask] for name, column in columns.items()}
+
+    def _represented(self, pattern: Triple) -> Triple:
+        """A pattern with representatives for its terms; triples of named graphs are as they were given."""
+        if pattern.graph is not None:
+            return pattern
+        return Triple(*map(self._representative, (pattern.subject, pattern.predicate, pattern.object)))
+
+    def _representative(self, place: Argument) -> Argument:
+        number = None if isinstance(place, Variable) else self._terms.lookup(place)
+        if number is None or not self._classes.have(ids := np.array([number], np.uint32))[0]:
+            return place
+        return self._terms.texts(self._classes.of(ids))[0]
 
     def _answers(self, atoms: Sequence[Atom], names: Sequence[str], tables: Mapping[str, Table]) -> Columns:
         head = Atom("?", tuple(CoreVariable(name, SYMBOL) for name in names), _NOWHERE)
@@ -92,7 +140,8 @@ class Answering:
         """An atom of a table made for the pattern: of its own triples if it has a constant, else of all."""
         s, p, o = pattern.subject, pattern.predicate, pattern.object
         if not (isinstance(s, str) or isinstance(o, str) or p == TYPE):
-            tables[ALL] = self.all_triples()
+            # What is shown depends on the terms of classes: it is left out when those are listed.
+            tables[ALL] = self._whole(generalised=self._expands, expands=False)
             return _made(ALL, (s, p, o))
         variables = list(dict.fromkeys(place for place in (s, p, o) if isinstance(place, Variable)))
         name = f"@pattern{len(tables)}"
@@ -144,28 +193,63 @@ class Answering:
 
     def all_triples(self, *, generalised: bool = False) -> Table:
         """All triples of the default graph, listed; see `RdfEngine.triples` for those that are left out."""
-        if generalised not in self._listed:
+        return self._whole(generalised=generalised, expands=self._expands)
+
+    def _whole(self, *, generalised: bool, expands: bool) -> Table:
+        if (generalised, expands) not in self._listed:
             parts: list[list[np.ndarray]] = []
             for predicate, klass, relation in self._layout.slots:
-                columns = self._visible(self._engine[relation].id_columns(), predicate, klass, generalised)
+                columns = self._engine[relation].id_columns()
+                if not expands:
+                    columns = self._visible(columns, predicate, klass, generalised)
                 rows = len(columns[0])
                 where = np.repeat(self._terms.add([predicate]), rows)
                 last = columns[1] if klass is None else np.repeat(self._terms.add([klass]), rows)
                 parts.append([columns[0], where, last])
-            parts.append(self._visible_triples(generalised))
+            rest = self._engine[TRIPLES].id_columns()
+            parts.append(rest if expands else self._visible_triples(rest, generalised))
             whole = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+            if expands:
+                named = self._classes.expanded(dict(zip("spo", whole, strict=True)))
+                whole = self._visible_triples(list(named.values()), generalised)
             table = Table(ALL, 3, CPU)
             table.restore(whole, len(whole[0]))
-            self._listed[generalised] = table
-        return self._listed[generalised]
+            self._listed[generalised, expands] = table
+        return self._listed[generalised, expands]
 
     def count(self) -> int:
         """How many triples `all_triples` has."""
+        if self._expands:
+            return self._expanded_count()
         slots = sum(
             len(self._visible(self._engine[relation].id_columns(), predicate, klass, False)[0])
             for predicate, klass, relation in self._layout.slots
         )
-        return slots + len(self._visible_triples(False)[0])
+        return slots + len(self._visible_triples(self._engine[TRIPLES].id_columns(), False)[0])
+
+    def _expanded_count(self) -> int:
+        """How many triples are shown, without listing them: the product of what each place stands for."""
+        classes, terms = self._classes, self._terms
+        nodes, iris = ~terms.are_literals(classes.members), terms.are_iris(classes.members)
+        count = 0
+        for predicate, klass, relation in self._layout.slots:
+            if (klass or predicate).startswith(AUXILIARY):
+                continue
+            columns = self._engine[relation].id_columns()
+            last = classes.sizes(columns[1] if klass is None else terms.add([klass]))
+            is_node = classes.have(columns[0]) | ~terms.are_literals(columns[0])
+            first = classes.sizes(columns[0], nodes) * is_node
+            count += int((first * last).sum()) * int(classes.sizes(terms.add([predicate]), iris)[0])
+        s, p, o = self._engine[TRIPLES].id_columns()
+        shown = (classes.have(s) | ~terms.are_literals(s)) & (classes.have(p) | terms.are_iris(p))
+        shown &= ~self._auxiliary(p) & ~self._auxiliary(o)
+        each = classes.sizes(s, nodes) * classes.sizes(p, iris) * classes.sizes(o)
+        return count + int(each[shown].sum())
+
+    def _auxiliary(self, column: np.ndarray) -> np.ndarray:
+        """A mask of the terms that rules need for themselves."""
+        ids, which = np.unique(column, return_inverse=True)
+        return self._terms.begin_with(ids, AUXILIARY)[which]
 
     def _visible(
         self, columns: list[np.ndarray], predicate: str, klass: str | None, generalised: bool
@@ -177,18 +261,17 @@ class Answering:
         shown = ~self._terms.are_literals(columns[0])
         return columns if shown.all() else [column[shown] for column in columns]
 
-    def _visible_triples(self, generalised: bool) -> list[np.ndarray]:
-        columns = self._engine[TRIPLES].id_columns()
+    def _visible_triples(self, columns: list[np.ndarray], generalised: bool) -> list[np.ndarray]:
         if generalised:
             return columns
-        s, p, o = columns
+        shown = self._is_shown(*columns)
+        return columns if shown.all() else [column[shown] for column in columns]
+
+    def _is_shown(self, s: np.ndarray, p: np.ndarray, o: np.ndarray) -> np.ndarray:
         shown = ~self._terms.are_literals(s) & self._terms.are_iris(p)
         for column in (p, o):
-            ids, which = np.unique(column, return_inverse=True)
-            hidden = self._terms.begin_with(ids, AUXILIARY)
-            if hidden.any():
-                shown &= ~hidden[which]
-        return columns if shown.all() else [column[shown] for column in columns]
+            shown &= ~self._auxiliary(column)
+        return shown
 
     def closure(self, predicate: str, *, reflexive: bool) -> tuple[np.ndarray, np.ndarray]:
         """See `gpuengine.rdf.graph.Graph`."""

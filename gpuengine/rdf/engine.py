@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,12 +19,25 @@ from gpuengine.kernels.identity import NotCopied
 from gpuengine.language.program import SYMBOL, Attribute
 from gpuengine.loading import EncodedFacts, check_arguments
 from gpuengine.maintenance.change import Change
+from gpuengine.planning.plan import body_relations
 from gpuengine.rdf import functors
 from gpuengine.rdf.answers import Answering
+from gpuengine.rdf.equality import (
+    Classes,
+    NamedTwice,
+    Restatement,
+    equalities,
+    given_quads,
+    keeps_equality,
+    named_terms,
+    represented,
+    stored_classes,
+)
+from gpuengine.rdf.graph import Among, Graph
 from gpuengine.rdf.knowledge import Entailment, Knowledge
-from gpuengine.rdf.layout import Layout
-from gpuengine.rdf.quads import DictionaryTerms, Quads, as_quads, joined
-from gpuengine.rdf.routing import route, stated_quads
+from gpuengine.rdf.layout import RAW, REPRESENTATIVE, SAME, TRIPLES, Layout
+from gpuengine.rdf.quads import NO_GRAPH, DictionaryTerms, Quads, as_quads, joined
+from gpuengine.rdf.routing import route
 from gpuengine.rdf.rules import Rule, Triple, canonical
 from gpuengine.rdf.translation import EVERYTHING, Clauses, everything, translate
 from gpuengine.relation import RelationView
@@ -30,6 +45,7 @@ from gpuengine.terms.dictionary import Dictionary
 
 if TYPE_CHECKING:
     from gpuengine.evaluation.interruptible import Watcher
+    from gpuengine.evaluation.materialisation import Materialisation
     from gpuengine.maintenance.transaction import Update
     from gpuengine.rdf.owl_inconsistencies import Inconsistency
     from gpuengine.rdf.sparql import Answer
@@ -52,7 +68,10 @@ class RdfEngine(NotCopied):
     With a profile, ``"owl2rl"`` or ``"rdfs"``, the axioms among all triples of the default graph are compiled
     to rules, whether they came as the ontology or as data; `axiomatic` and `meta` are those of
     `gpuengine.rdf.owl.compile_ontology`. Where triples are stored is settled by the rules when something is
-    first computed; see `gpuengine.rdf.layout`. `options` are those of `Engine`.
+    first computed; see `gpuengine.rdf.layout`.
+
+    With OWL 2 RL facts are stored for one of the terms that are the same (``owl:sameAs``), and read back for
+    all of them; with `copies` they are stored for all. `options` are those of `Engine`.
     """
 
     instead = "keep it with kb.save(path), and gpuengine.open(path) makes another"
@@ -65,11 +84,12 @@ class RdfEngine(NotCopied):
         profile: Profile | None = None,
         axiomatic: bool = False,
         meta: bool = False,
+        copies: bool = False,
         **options: Any,
     ) -> None:
         if profile not in _PROFILES:
             raise GpuEngineError(f"profile is 'owl2rl', 'rdfs' or None, not {profile!r}")
-        self.entailment = None if profile is None else Entailment(profile, axiomatic, meta)
+        self.entailment = None if profile is None else Entailment(profile, axiomatic, meta, copies)
         self.options = options
         self.dictionary = Dictionary()
         self.terms = DictionaryTerms(self.dictionary)
@@ -80,7 +100,10 @@ class RdfEngine(NotCopied):
         self._pending: list[Quads] = []
         self._engine: Engine | None = None
         self._knowledge: Knowledge | None = None
-        self._kept: Answering | None = None
+        self._classes = Classes.none()
+        self._equated: Materialisation | None = None
+        """The last state of the engine in which all terms that are the same have one representative."""
+        self._kept: dict[bool, Answering] = {}
         if ontology is not None:
             self.load(ontology)
 
@@ -160,23 +183,49 @@ class RdfEngine(NotCopied):
         """Compile the axioms, choose the layout, and hand all triples over."""
         quads = joined(self._pending)
         knowledge = Knowledge.of(self.entailment, quads, self.terms, self.rules)
+        if self._represents and not keeps_equality(self.rules.values()):
+            knowledge = self._with_copies(knowledge)
+        facts, knowledge = knowledge.literal_facts(self.terms)
+        quads = joined([quads, as_quads(facts, self.terms)]) if facts else quads
+        if self._represents and knowledge.equates:
+            self.layout = Layout.of((knowledge.rules | self.rules).values(), equality=True)
+            named = named_terms((knowledge.rules | self.rules).values(), self.layout, self.terms)
+            try:
+                self._classes = Classes.none().merged(equalities(quads, self.terms), named)
+            except NamedTwice:
+                knowledge = self._with_copies(knowledge)
         rules = list((knowledge.rules | self.rules).values())
-        self.layout = Layout.of(rules)
+        self.layout = Layout.of(rules, equality=self._represents and knowledge.equates)
         text = self.layout.declarations()
         known: set[str] = set()
         for rule in rules:
             text += self.clauses(translate(rule, self.layout), known)
         self._engine = Engine(text, dictionary=self.dictionary, **self.options)
         self._pending = []
+        self._knowledge = knowledge
+        if len(self._classes):
+            quads, raw = represented(quads, self._classes, self.terms)
+            self._engine.load(RAW, EncodedFacts(raw, len(raw[0])))
+            pairs = [self._classes.members, self._classes.representatives]
+            self._engine.load(REPRESENTATIVE, EncodedFacts(pairs, len(pairs[0])))
         self._state(quads)
-        facts, self._knowledge = knowledge.literal_facts(self.terms)
-        if facts:
-            self._state(as_quads(facts, self.terms))
         self.note()
+
+    @property
+    def _represents(self) -> bool:
+        return self.entailment is not None and self.entailment.represents
+
+    def _with_copies(self, knowledge: Knowledge) -> Knowledge:
+        """Store facts for every one of the terms that are the same from now on."""
+        assert self.entailment is not None
+        self.entailment = replace(self.entailment, copies=True)
+        self._classes = Classes.none()
+        return knowledge.with_copies(self.rules)
 
     def adopt(self, engine: Engine, layout: Layout, rules: Rules, files: int) -> None:
         """Go on with an engine that was opened."""
         self._engine, self.layout, self.rules, self.files = engine, layout, rules, files
+        self._classes = stored_classes(engine)
         self.note()
 
     def note(self) -> None:
@@ -192,7 +241,7 @@ class RdfEngine(NotCopied):
         if self._knowledge is None:
             self._knowledge = Knowledge.of(
                 self.entailment,
-                stated_quads(self.engine, self.layout, self.terms),
+                given_quads(self.engine, self.layout, self.terms, self._classes),
                 self.terms,
                 self.rules,
             )
@@ -209,14 +258,67 @@ class RdfEngine(NotCopied):
     def materialise(self, *, watch: Watcher | None = None, timeout: float | None = None) -> RdfEngine:
         """Compute all that follows; returns the engine. `watch` and `timeout` are those of `Engine`."""
         self.engine.materialise(watch=watch, timeout=timeout)
+        self.ready(watch)
         return self
 
-    def ready(self) -> Engine:
+    def ready(self, watch: Watcher | None = None) -> Engine:
         """The engine with all that follows from what is loaded."""
         engine = self.engine
         if engine.database is None or engine.current.is_behind:
-            engine.materialise()
+            engine.materialise(watch=watch)
+        if self._represents and engine.current is not self._equated:
+            with engine.turn():  # another thread may be about to
+                self.equate(watch=watch)
         return engine
+
+    def equate(self, **options: Any) -> list[Change]:
+        """Have one representative for terms that follow to be the same; what that changed, step by step."""
+        engine, changes = self.engine, []
+        while self._represents:
+            pairs = self._equalities()
+            named = named_terms((self.knowledge.rules | self.rules).values(), self.layout, self.terms)
+            try:
+                after = self._classes.merged(pairs, named)
+            except NamedTwice:
+                changes.append(self._copy_facts(options))
+                break
+            if after is self._classes:
+                break
+            with engine.update(**options) as update:
+                Restatement(engine, self.layout, self.terms, self._classes, ()).state(after, update)
+            changes.append(update.change)
+            self._classes = after
+        self._equated = engine.current
+        return changes
+
+    def _equalities(self) -> list[np.ndarray]:
+        """The pairs of terms that follow to be the same, and are different."""
+        relation = self.layout.properties.get(SAME, TRIPLES)
+        columns = self.engine[relation].id_columns()
+        if relation == TRIPLES:
+            columns = [columns[j][columns[1] == self.terms.add([SAME])[0]] for j in (0, 2)]
+        differ = columns[0] != columns[1]
+        return [column[differ] for column in columns]
+
+    def _copy_facts(self, options: Mapping[str, Any]) -> Change:
+        """Rules name two terms that are the same: have facts for every one of the terms that are."""
+        engine, classes, entailment = self.engine, self._classes, self.entailment
+        before = self.knowledge
+        try:
+            with engine.update(**options) as update:
+                Restatement(engine, self.layout, self.terms, classes, ()).state(Classes.none(), update)
+                after = self._with_copies(before)
+                known = set(engine.relations)
+                new = [rule for key, rule in after.rules.items() if key not in before.rules | self.rules]
+                text = "".join(self.clauses(translate(rule, self.layout), known) for rule in new)
+                update.add_rules(text + "\n")
+                self.note()
+        except BaseException:
+            self._classes, self.entailment = classes, entailment
+            self.note()
+            raise
+        self._knowledge = after
+        return update.change
 
     # Reading
 
@@ -227,42 +329,48 @@ class RdfEngine(NotCopied):
         base: str | None = None,
         prefixes: Mapping[str, str] | None = None,
         name: str = "query",
+        expand: bool = True,
     ) -> Answer:
         """The answer of a query in SPARQL 1.1: rows, a truth value, or triples.
+
+        Without `expand`, of terms that are the same (``owl:sameAs``) only the representatives are answers.
 
         `prefixes` need no declaration, nor do those of the rules and triples that were read. `name` is what
         messages call the query.
         """
         from gpuengine.rdf.sparql import answer
 
-        return answer(query, self, name=name, base=base, prefixes={**self.prefixes, **(prefixes or {})})
+        graph: Graph = self if expand else self._answering(expand=False)
+        return answer(query, graph, name=name, base=base, prefixes={**self.prefixes, **(prefixes or {})})
 
-    def solve(self, patterns: Sequence[Triple]) -> Mapping[str, np.ndarray]:
+    def solve(self, patterns: Sequence[Triple], among: Among | None = None) -> Mapping[str, np.ndarray]:
         """See `gpuengine.rdf.graph.Graph`."""
-        return self._answering.solve(patterns)
+        return self._answering().solve(patterns, among)
 
     def closure(self, predicate: str, *, reflexive: bool) -> tuple[np.ndarray, np.ndarray]:
         """See `gpuengine.rdf.graph.Graph`."""
-        return self._answering.closure(predicate, reflexive=reflexive)
+        return self._answering().closure(predicate, reflexive=reflexive)
 
     def graphs(self) -> np.ndarray:
         """The ids of the names of the named graphs."""
-        return self._answering.graphs()
+        return self._answering().graphs()
 
-    @property
-    def _answering(self) -> Answering:
+    def _answering(self, *, expand: bool = True) -> Answering:
         engine = self.ready()
-        if self._kept is None or not self._kept.is_current(engine):
-            self._kept = Answering(engine, self.layout, self.terms)
-        return self._kept
+        kept = self._kept.get(expand)
+        if kept is None or not kept.is_current(engine):
+            kept = Answering(engine, self.layout, self.terms, self._classes, expands=expand)
+            self._kept[expand] = kept
+        return kept
 
-    def triples(self, *, generalised: bool = False) -> RelationView:
+    def triples(self, *, generalised: bool = False, expand: bool = True) -> RelationView:
         """All triples of the default graph: columns s, p, o.
 
         What only rules need, with literals for subjects or blank nodes for predicates, is not shown, unless
-        asked for as `generalised`.
+        asked for as `generalised`. Without `expand`, of the terms that are the same (``owl:sameAs``) only the
+        representatives are shown.
         """
-        table = self._answering.all_triples(generalised=generalised)
+        table = self._answering(expand=expand).all_triples(generalised=generalised)
         attributes = [Attribute(name, SYMBOL) for name in ("s", "p", "o")]
         return RelationView("triples", attributes, table, self.dictionary)
 
@@ -272,7 +380,7 @@ class RdfEngine(NotCopied):
 
     def __len__(self) -> int:
         """How many triples there are, in all graphs."""
-        return self._answering.count() + len(self.quads())
+        return self._answering().count() + len(self.quads())
 
     def inconsistencies(self) -> list[Inconsistency]:
         """Where the triples contradict the ontology: the name of the rule, and the triples that make it."""
@@ -324,11 +432,14 @@ class RdfEngine(NotCopied):
             commit()
         return done
 
-    def write(self, path: str | os.PathLike[str], *, format: str | None = None) -> int:
-        """Write all triples to a file, .nt, .nq, .ttl, .trig (also .gz, .zst) or .parquet; how many."""
+    def write(self, path: str | os.PathLike[str], *, format: str | None = None, expand: bool = True) -> int:
+        """Write all triples to a file, .nt, .nq, .ttl, .trig (also .gz, .zst) or .parquet; how many.
+
+        `expand` is that of `triples`.
+        """
         from gpuengine.rdf.writing import write_file
 
-        return write_file(self, Path(path), format)
+        return write_file(self, Path(path), format, expand=expand)
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
         """Write a knowledge base that `gpuengine.open` goes on with, see `Engine.save`."""
@@ -361,39 +472,99 @@ class RdfUpdate(NotCopied):
         self._rules = dict(owner.rules)
         self._knowledge: Knowledge | None = None
         self._changes: list[tuple[bool, Quads]] = []
+        self._added: list[str] = []
+        self._removed: list[str] = []
+        self._turn = ExitStack()
+        self._equated: list[Change] = []
 
     def __enter__(self) -> RdfUpdate:
-        self._update.__enter__()
+        self._turn.enter_context(self._owner.engine.turn(self._update.wait))
+        try:
+            self._update.__enter__()
+        except BaseException:
+            self._turn.close()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        with self._turn:
+            if kind is not None:
+                self._update.__exit__(kind, error, trace)
+            else:
+                self._commit()
+
+    def _commit(self) -> None:
+        """Do what is asked for, and what follows for terms that are the same; or nothing."""
         owner = self._owner
-        before, rules = owner.engine.current.notes, owner.rules
+        before = owner.engine.current.notes, owner.rules, owner.entailment, owner._classes, owner._knowledge
+        is_done = False
+        stated: list[tuple[str, EncodedFacts, EncodedFacts]] = []
         try:
-            if kind is None:
-                self._learn()
+            try:
+                classes = self._learn()
                 owner.rules = self._rules
                 owner.note()
-        except BaseException as failure:
-            owner.rules = rules
-            owner.engine.note(before)
-            self._update.__exit__(type(failure), failure, failure.__traceback__)
-            raise
-        try:
-            self._update.__exit__(kind, error, trace)
+                if owner._represents:
+                    stated = self._stated_anew()
+            except BaseException as failure:
+                self._update.__exit__(type(failure), failure, failure.__traceback__)
+                raise
+            self._update.__exit__(None, None, None)
+            is_done = True
+            owner._classes = classes
+            if self._knowledge is not None:
+                owner._knowledge = self._knowledge
+            if owner._represents:
+                self._equated = owner.equate(watch=self._update.watch)
         except BaseException:
-            owner.rules = rules
-            owner.engine.note(before)
+            notes, owner.rules, owner.entailment, owner._classes, owner._knowledge = before
+            owner.engine.note(notes)
+            if is_done:
+                self._undo(stated, classes)
             raise
-        if kind is None and self._knowledge is not None:
-            owner._knowledge = self._knowledge
+
+    def _stated_anew(self) -> list[tuple[str, EncodedFacts, EncodedFacts]]:
+        """By relation, the facts that will be stated no longer, and those that were not stated before."""
+        loaded, found = self._owner.engine.loaded, []
+        for relation, delta in self._update.facts.items():
+            masks = []
+            for (columns, rows), is_kept in ((delta.minus_facts, True), (delta.plus_facts, False)):
+                table = loaded.get(relation)
+                inside = np.zeros(rows, np.bool_) if table is None else table.contains(columns, rows)
+                chosen = [np.array(column[inside == is_kept]) for column in columns]
+                masks.append(EncodedFacts(chosen, int(np.count_nonzero(inside == is_kept))))
+            found.append((relation, masks[0], masks[1]))
+        return found
+
+    def _undo(self, stated: Iterable[tuple[str, EncodedFacts, EncodedFacts]], first: Classes) -> None:
+        """Take back what was committed: a later step failed. `first` are the classes after the first one."""
+        owner = self._owner
+        engine = owner.engine
+        with engine.update() as back:
+            Restatement(engine, owner.layout, owner.terms, stored_classes(engine), ()).state(first, back)
+        with engine.update() as back:
+            for relation, gone, come in stated:
+                if come.rows:
+                    back.delete(relation, come)
+                if gone.rows:
+                    back.insert(relation, gone)
+            for text in self._added:
+                back.remove_rules(text)
+            for text in self._removed:
+                back.add_rules(text)
 
     @property
     def change(self) -> Change:
-        """What the update changed, by the relation that keeps it; known once the `with` block has ended."""
-        return self._update.change
+        """What the update changed, by the relation that keeps it; known once the `with` block has ended.
+
+        Where facts are stored for representatives, these are what changed.
+        """
+        change = self._update.change
+        for later in self._equated:
+            change = change.then(later)
+        return change
 
     def insert(
         self, data: Any, *, graph: str | None = None, format: str | None = None, on_error: str = "fail"
@@ -408,27 +579,82 @@ class RdfUpdate(NotCopied):
         return self._change(False, self._owner.read(data, graph, format, on_error))
 
     def _change(self, inserts: bool, quads: Quads) -> int:
-        change: Callable[[str, Any], int] = self._update.insert if inserts else self._update.delete
-        for relation, columns in route(quads, self._owner.layout, self._owner.terms).items():
-            change(relation, EncodedFacts(columns, len(columns[0])))
+        if not self._owner._represents:
+            self._state(inserts, quads)
         self._changes.append((inserts, quads))
         return quads.rows
 
-    def _learn(self) -> None:
-        """Change the rules that axioms were compiled to, and state what holds of new literals."""
+    def _state(self, inserts: bool, quads: Quads) -> None:
+        change: Callable[[str, Any], int] = self._update.insert if inserts else self._update.delete
+        for relation, columns in route(quads, self._owner.layout, self._owner.terms).items():
+            change(relation, EncodedFacts(columns, len(columns[0])))
+
+    def _learn(self) -> Classes:
+        """Change the rules that axioms were compiled to, state what holds of new literals, and have the terms
+        that are stated to be the same in one class; the classes then."""
         owner = self._owner
         if owner.entailment is None:
-            return
+            return Classes.none()
         before = owner.knowledge
         after = before.changed(self._changes, owner.terms, self._rules)
+        represents = owner._represents
+        if represents and not keeps_equality(self._rules.values()):
+            after = self._copied(after)
+        facts, after = after.literal_facts(owner.terms)
+        if facts:
+            self._change(True, as_quads(facts, owner.terms))
+        classes = Classes.none()
+        if represents:
+            restatement = Restatement(owner.engine, owner.layout, owner.terms, owner._classes, self._changes)
+            if owner._represents:
+                try:
+                    classes = self._classes(restatement, after, before)
+                except NamedTwice:
+                    after = self._copied(after)
+            restatement.state(classes, self._update)
         if after is not before:
             self._add([rule for key, rule in after.rules.items() if key not in before.rules], after.rules)
             self._remove([rule for key, rule in before.rules.items() if key not in after.rules])
-        facts, after = after.literal_facts(owner.terms)
-        if facts:
-            for relation, columns in route(as_quads(facts, owner.terms), owner.layout, owner.terms).items():
-                self._update.insert(relation, EncodedFacts(columns, len(columns[0])))
         self._knowledge = after
+        return classes
+
+    def _copied(self, knowledge: Knowledge) -> Knowledge:
+        """That with facts for every one of the terms that are the same."""
+        owner = self._owner
+        assert owner.entailment is not None
+        owner.entailment = replace(owner.entailment, copies=True)
+        return knowledge.with_copies(self._rules)
+
+    def _classes(self, restatement: Restatement, after: Knowledge, before: Knowledge) -> Classes:
+        """The classes to begin with: those there are, or, if a reason for one may go, the stated ones."""
+        owner = self._owner
+        rules = after.rules | self._rules
+        named = named_terms(rules.values(), owner.layout, owner.terms)
+        loses = any(key not in rules for key in before.rules | owner.rules) or self._may_lose_equality()
+        first = Classes.none() if loses else owner._classes
+        return first.merged(restatement.equalities(), named, like=owner._classes)
+
+    def _may_lose_equality(self) -> bool:
+        """Do triples go from which it follows that terms are the same, by relations?"""
+        owner = self._owner
+        gone = [quads for inserts, quads in self._changes if not inserts and quads.rows]
+        if not gone or not len(owner._classes):
+            return False
+        reasons = {owner.layout.properties.get(SAME, TRIPLES)}
+        rules = owner.engine.source.rules
+        while True:
+            read = [body_relations(rule.body) for rule in rules if rule.head.relation in reasons]
+            more = set().union(*read)
+            if more <= reasons:
+                break
+            reasons |= more
+        for quads in gone:
+            s, p, o, g = quads.columns
+            here = g == NO_GRAPH
+            s, p, o = owner._classes.normal([s[here], p[here], o[here]])
+            if reasons & route(Quads((s, p, o, g[here])), owner.layout, owner.terms).keys():
+                return True
+        return False
 
     def add_rules(self, rules: Any) -> None:
         """Add rules: text in RDFox's syntax, a file of it, or `Rule` objects."""
@@ -462,6 +688,7 @@ class RdfUpdate(NotCopied):
             text += self._owner.clauses(translate(rule, self._owner.layout), known)
         if text:
             self._update.add_rules(text + "\n")
+            self._added.append(text + "\n")
 
     def _remove(self, rules: Iterable[Rule]) -> None:
         text = ""
@@ -470,6 +697,7 @@ class RdfUpdate(NotCopied):
                 text += translate(rule, self._owner.layout).text
         if text:
             self._update.remove_rules(text + "\n")
+            self._removed.append(text + "\n")
 
 
 def as_rules(given: Any, prefixes: dict[str, str] | None = None) -> list[Rule]:

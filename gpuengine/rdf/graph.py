@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +23,10 @@ class Terms(Protocol):
         """The terms of ids."""
 
 
+Among = Mapping[str, Callable[[np.ndarray], np.ndarray]]
+"""By variable, a mask of the ids that are wanted of it."""
+
+
 class Graph(Protocol):
     """Triples that can be asked for. Columns are arrays of ids, all of one length, in no order."""
 
@@ -30,11 +34,12 @@ class Graph(Protocol):
     def terms(self) -> Terms:
         """The dictionary of its terms."""
 
-    def solve(self, patterns: Sequence[Triple]) -> Mapping[str, np.ndarray]:
+    def solve(self, patterns: Sequence[Triple], among: Among | None = None) -> Mapping[str, np.ndarray]:
         """All bindings of the variables of a basic graph pattern (a bag without duplicates).
 
         A blank node in it must be a variable by now. Triples whose `graph` is None are those of the default
-        graph. Without variables: a mapping whose column ``""`` has one row if the pattern holds, else none.
+        graph. Of the variables in `among` only some ids are wanted; rows with others may be missing.
+        Without variables: a mapping whose column ``""`` has one row if the pattern holds, else none.
         """
 
     def closure(self, predicate: str, *, reflexive: bool) -> tuple[np.ndarray, np.ndarray]:

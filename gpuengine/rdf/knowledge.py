@@ -26,6 +26,13 @@ class Entailment:
     profile: str
     axiomatic: bool = False
     meta: bool = False
+    copies: bool = False
+    """Are facts stored for every one of the terms that are the same?"""
+
+    @property
+    def represents(self) -> bool:
+        """Are facts stored for one of the terms that are the same only?"""
+        return self.profile == "owl2rl" and not self.axiomatic and not self.copies
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,17 @@ class Knowledge:
             return self
         return _compiled(self, frozenset(axioms), frozenset(equal), rules)
 
+    def with_copies(self, rules: Iterable[Rule] = ()) -> Knowledge:
+        """That where facts are stored for every one of the terms that are the same."""
+        assert self.entailment is not None
+        before = replace(self, entailment=replace(self.entailment, copies=True), compiled=None)
+        return _compiled(before, self.axioms, self.equal, rules)
+
+    @property
+    def equates(self) -> bool:
+        """Whether things may come to be the same."""
+        return self.compiled is not None and self.compiled.literals.equal
+
     def literal_facts(self, terms: DictionaryTerms) -> tuple[list[Statement], Knowledge]:
         """What holds, by what they denote, of the literals that are new among the terms."""
         if self.compiled is None or self.compiled.literals.says_nothing:
@@ -98,6 +116,7 @@ def _compiled(
         axiomatic=entailment.axiomatic,
         meta=entailment.meta,
         equality=equality,
+        representatives=entailment.represents,
     )
     after = replace(
         before,

@@ -6,6 +6,8 @@
 | ``p_knows(x, y)`` | ``[x, :knows, y]``, for each property that rules name |
 | ``t(s, p, o)`` | the other triples of the default graph |
 | ``q(s, p, o, g)`` | those of named graphs |
+| ``representative(x, r)`` | which term stands for a term that is the same as others |
+| ``stated(s, p, o)`` | the stated triples that mention such terms, as they were given |
 
 A triple is in one relation only, whatever derives it. Where rules have variables for predicates in more than
 one place of a body, everything would have to be said once for each pair of relations: then all triples are in
@@ -25,6 +27,7 @@ from gpuengine.rdf.terms import OWL, TYPE, is_iri
 TRIPLES = "t"
 QUADS = "q"
 TERM = "Term"
+REPRESENTATIVE, RAW = "representative", "stated"
 SAME = f"<{OWL}sameAs>"
 NAMED_CLASS, NAMED_PROPERTY = "named_class", "named_property"
 ALWAYS = "always"
@@ -44,11 +47,11 @@ class Layout:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(rules: Iterable[Rule | Constraint]) -> Layout:
-        """The layout for a program."""
+    def of(rules: Iterable[Rule | Constraint], *, equality: bool = False) -> Layout:
+        """The layout for a program; with `equality`, ``owl:sameAs`` has a relation of its own in any case."""
         rules = list(rules)
         classes: dict[str, None] = {}
-        properties: dict[str, None] = {}
+        properties: dict[str, None] = {SAME: None} if equality else {}
         variable_rules = 0
         for rule in rules:
             found = [triple for triple in triples_of(rule) if triple.graph is None]
@@ -59,7 +62,7 @@ class Layout:
                 if triple.predicate == TYPE and isinstance(triple.object, Variable)
             }
             if len(predicates | types) > 1:
-                return Layout(properties=_equality(rules))
+                return Layout(properties=_equality(rules, equality))
             variable_rules += bool(predicates or types)
             for triple in found:
                 if isinstance(triple.predicate, Variable) or not is_iri(triple.predicate):
@@ -69,7 +72,7 @@ class Layout:
                 elif isinstance(triple.object, str) and is_iri(triple.object):
                     classes[triple.object] = None
         if variable_rules * (len(classes) + len(properties) + 1) > _MOST_CLAUSES:
-            return Layout(properties=_equality(rules))
+            return Layout(properties=_equality(rules, equality))
         return Layout(_named(classes, "c_"), _named(properties, "p_"))
 
     @property
@@ -86,6 +89,8 @@ class Layout:
             f".type {TERM} <: symbol",
             f".decl {TRIPLES}(s: {TERM}, p: {TERM}, o: {TERM})",
             f".decl {QUADS}(s: {TERM}, p: {TERM}, o: {TERM}, g: {TERM})",
+            f".decl {REPRESENTATIVE}(x: {TERM}, r: {TERM})",
+            f".decl {RAW}(s: {TERM}, p: {TERM}, o: {TERM})",
             f".decl {NAMED_CLASS}(c: {TERM})",
             f".decl {NAMED_PROPERTY}(p: {TERM})",
             f".decl {ALWAYS}()",
@@ -98,9 +103,9 @@ class Layout:
         return "\n".join(lines) + "\n"
 
 
-def _equality(rules: Iterable[Rule | Constraint]) -> dict[str, str]:
+def _equality(rules: Iterable[Rule | Constraint], asked: bool) -> dict[str, str]:
     """``owl:sameAs`` has a relation of its own wherever rules name it, so that it can be an equivalence."""
-    names = any(triple.predicate == SAME for rule in rules for triple in triples_of(rule))
+    names = asked or any(triple.predicate == SAME for rule in rules for triple in triples_of(rule))
     return _named([SAME], "p_") if names else {}
 
 

@@ -114,13 +114,15 @@ def compile_ontology(
     axiomatic: bool = False,
     meta: bool = False,
     equality: bool = False,
+    representatives: bool = False,
     datatypes: Iterable[str] = DATATYPES,
     containers: Iterable[str] = (),
 ) -> Compiled:
     """What the axioms among the triples ask for in a profile of `PROFILES`.
 
     `meta` asks for the rules over triples. `equality`: ``owl:sameAs`` may be stated in triples that are
-    not given here. `datatypes` are those whose literals denote something. `containers` are container
+    not given here; with `representatives` an engine has one term stand for all that are the same, and needs
+    no rules for that. `datatypes` are those whose literals denote something. `containers` are container
     membership properties (``rdf:_1``) to have axioms of, beside ``rdf:_1``.
     """
     if profile not in PROFILES:
@@ -147,7 +149,8 @@ def compile_ontology(
         asked = {name: data_range for name, data_range in ranges.items() if axiomatic or name in classes}
     rules += schema
     if equality:
-        rules += parse_rules(EQUALITY)[0]
+        if not representatives:
+            rules += parse_rules(EQUALITY)[0]
         x, y = Variable("x"), Variable("y")
         constraints.append(Constraint((Triple(x, SAME, y), Filter(Call(OTHER_VALUE, (x, y)))), "dt-diff"))
     constraints += _not_members(ranges)

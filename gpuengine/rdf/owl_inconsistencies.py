@@ -3,13 +3,14 @@ that make it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from gpuengine.rdf.datatypes import ILL_TYPED, DataRange
-from gpuengine.rdf.graph import Graph
+from gpuengine.rdf.graph import Among, Graph
 from gpuengine.rdf.ontology import AUXILIARY, Statement
 from gpuengine.rdf.owl import NOT_MEMBER, OTHER_VALUE, Compiled
 from gpuengine.rdf.rules import Argument, Call, Constraint, Expression, Filter, Triple, Variable
@@ -48,7 +49,7 @@ def _cases(graph: Graph, compiled: Compiled) -> Iterator[Inconsistency]:
 def _ill_typed(graph: Graph, compiled: Compiled) -> Iterator[Inconsistency]:
     """Literals that denote nothing, by the triples that have them."""
     s, p, o = Variable("s"), Variable("p"), Variable("o")
-    columns = graph.solve([Triple(s, p, o)])
+    columns = graph.solve([Triple(s, p, o)], {"o": partial(_are_literals, graph)})
     ids, places = np.unique(columns["o"], return_inverse=True)
     texts = graph.terms.texts(ids)
     bad = np.array(
@@ -69,7 +70,7 @@ def _violations(graph: Graph, constraint: Constraint, compiled: Compiled) -> Ite
         for condition in conditions
         if isinstance(condition, Call) and condition.function == "IN"
     }
-    columns = _solved(graph, triples, constants)
+    columns = _solved(graph, triples, constants, _among(graph, conditions))
     if not _rows(columns):
         return
     mask = np.ones(_rows(columns), dtype=bool)
@@ -89,6 +90,28 @@ def _violations(graph: Graph, constraint: Constraint, compiled: Compiled) -> Ite
         )
 
 
+def _are_literals(graph: Graph, ids: np.ndarray) -> np.ndarray:
+    numbers, places = np.unique(ids, return_inverse=True)
+    return np.array([is_literal(text) for text in graph.terms.texts(numbers)], dtype=bool)[places]
+
+
+def _among(graph: Graph, conditions: Sequence[Expression]) -> Among:
+    """What conditions ask of variables, so that no large class of equal terms is listed for nothing."""
+    among: dict[str, Callable[[np.ndarray], np.ndarray]] = {}
+
+    for condition in conditions:
+        if not isinstance(condition, Call):
+            continue
+        places = [one.name for one in condition.arguments if isinstance(one, Variable)]
+        if condition.function == OTHER_VALUE:
+            among |= dict.fromkeys(places, partial(_are_literals, graph))
+        elif condition.function == "IN":
+            texts = [text for text in condition.arguments[1:] if isinstance(text, str)]
+            known = np.array([n for n in map(graph.terms.lookup, texts) if n is not None], np.int64)
+            among[places[0]] = partial(np.isin, test_elements=known)
+    return among
+
+
 def _instance(triple: Triple, binding: Mapping[str, str]) -> Statement:
     def text(argument: Argument) -> str:
         return binding[argument.name] if isinstance(argument, Variable) else argument
@@ -97,7 +120,10 @@ def _instance(triple: Triple, binding: Mapping[str, str]) -> Statement:
 
 
 def _solved(
-    graph: Graph, triples: Sequence[Triple], constants: Mapping[Expression, Sequence[Expression]]
+    graph: Graph,
+    triples: Sequence[Triple],
+    constants: Mapping[Expression, Sequence[Expression]],
+    among: Among,
 ) -> Columns:
     """The bindings of triples. Where a class or property is one of a list, the triples are asked for each."""
     listed = {
@@ -107,7 +133,7 @@ def _solved(
         if place in constants and (place == triple.predicate or triple.predicate not in constants)
     }
     if len(listed) != 2 or len(triples) != 2:
-        return dict(graph.solve(triples))
+        return dict(graph.solve(triples, among))
     parts = []
     for triple, place in zip(
         triples, [t.predicate if t.predicate in listed else t.object for t in triples], strict=True

@@ -1,13 +1,12 @@
-"""Which triples go to which relation of a layout, and back."""
+"""Which triples go to which relation of a layout."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpuengine.engine import Engine
 from gpuengine.rdf.graph import Terms
 from gpuengine.rdf.layout import QUADS, TRIPLES, Layout
-from gpuengine.rdf.quads import NO_GRAPH, Quads, joined
+from gpuengine.rdf.quads import NO_GRAPH, Quads
 from gpuengine.rdf.terms import TYPE
 
 
@@ -56,19 +55,3 @@ def _places(
         is_type = p == of_type
         place[is_type] = classes[o[is_type]]
     return place
-
-
-def stated_quads(engine: Engine, layout: Layout, terms: Terms) -> Quads:
-    """The triples of the default graph that are stated."""
-    parts = []
-    for predicate, klass, relation in (*layout.slots, ("", None, TRIPLES)):
-        table = engine.loaded[relation]
-        if not len(table):
-            continue
-        columns = table.columns()
-        if relation != TRIPLES:
-            where = np.repeat(terms.add([predicate]), len(table))
-            last = columns[1] if klass is None else np.repeat(terms.add([klass]), len(table))
-            columns = [columns[0], where, last]
-        parts.append(Quads((columns[0], columns[1], columns[2], np.full(len(table), NO_GRAPH, np.uint32))))
-    return joined(parts)

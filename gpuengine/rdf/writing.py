@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -16,6 +16,7 @@ from gpuengine.terms.text import concatenate, single
 
 if TYPE_CHECKING:
     from gpuengine.rdf.engine import RdfEngine
+    from gpuengine.relation import RelationView
 
 FORMATS = ("nt", "nq", "ttl", "trig", "parquet")
 SUFFIXES = (*FORMATS, "nt.gz", "nq.gz", "ttl.gz", "trig.gz", "nt.zst", "nq.zst", "ttl.zst", "trig.zst")
@@ -25,19 +26,26 @@ _CODECS = {"gz": "gzip", "zst": "zstd"}
 _ROWS = 1 << 18
 
 
-def write_file(kb: RdfEngine, path: Path, format: str | None = None, among: Replacement | None = None) -> int:
+def write_file(
+    kb: RdfEngine,
+    path: Path,
+    format: str | None = None,
+    among: Replacement | None = None,
+    *,
+    expand: bool = True,
+) -> int:
     """Write all triples that are shown; how many. Formats without graphs have those of the default graph.
 
     The file appears when it is complete, `among` others when those are. Raises `DataError`.
     """
     if among is None:
         with Replacement() as alone:
-            rows = write_file(kb, path, format, alone)
+            rows = write_file(kb, path, format, alone, expand=expand)
             alone.finish()
         return rows
     suffix = suffix_of(path, format)
     with among.file(path) as sink:
-        return write(kb, sink, suffix)
+        return write(kb, sink, suffix, expand=expand)
 
 
 def suffix_of(path: Path, format: str | None) -> str:
@@ -50,21 +58,24 @@ def suffix_of(path: Path, format: str | None) -> str:
     return ends
 
 
-def write(kb: RdfEngine, sink: BinaryIO, suffix: str) -> int:
-    """Write all triples that are shown to a stream, as one of `SUFFIXES` says; how many."""
+def write(kb: RdfEngine, sink: BinaryIO, suffix: str, *, expand: bool = True) -> int:
+    """Write all triples that are shown to a stream, as one of `SUFFIXES` says; how many.
+
+    `expand` is that of `RdfEngine.triples`.
+    """
     form, _, codec = suffix.partition(".")
     if form == "parquet":
-        return _write_parquet(kb, sink)
-    with_graphs = form in ("nq", "trig")
+        return _write_parquet(kb, sink, expand)
+    views = [kb.triples(expand=expand), *([kb.quads()] if form in ("nq", "trig") else ())]
     rows = 0
     with _compressed(sink, codec) as out:
         if form in ("nt", "nq"):
-            for lines, count in _lines(kb, with_graphs=with_graphs, in_order=False):
+            for lines, count in _lines(kb, views, in_order=False):
                 out.write(lines)
                 rows += count
         else:
             counts: list[int] = []
-            _write_by_pyoxigraph(kb, out, form, counts)
+            _write_by_pyoxigraph(kb, views, out, form, counts)
             rows = sum(counts)
     return rows
 
@@ -78,9 +89,8 @@ def _compressed(sink: BinaryIO, codec: str) -> Iterator[Any]:
         yield out
 
 
-def _columns(kb: RdfEngine, *, with_graphs: bool, in_order: bool) -> Iterator[list[np.ndarray]]:
+def _columns(views: Sequence[RelationView], *, in_order: bool) -> Iterator[list[np.ndarray]]:
     """The triples as columns of ids, those of named graphs with a fourth."""
-    views = [kb.triples(), kb.quads()] if with_graphs else [kb.triples()]
     for view in views:
         columns = view.id_columns()
         if in_order:
@@ -90,16 +100,20 @@ def _columns(kb: RdfEngine, *, with_graphs: bool, in_order: bool) -> Iterator[li
             yield [column[start : start + _ROWS] for column in columns]
 
 
-def _lines(kb: RdfEngine, *, with_graphs: bool, in_order: bool) -> Iterator[tuple[memoryview, int]]:
+def _lines(
+    kb: RdfEngine, views: Sequence[RelationView], *, in_order: bool
+) -> Iterator[tuple[memoryview, int]]:
     """The triples as lines of N-Quads, in pieces."""
     space, end = single(" "), single(" .\n")
-    for columns in _columns(kb, with_graphs=with_graphs, in_order=in_order):
+    for columns in _columns(views, in_order=in_order):
         parts = [part for column in columns for part in (kb.dictionary.text(column), space)]
         _, data = concatenate((*parts[:-1], end), len(columns[0]))
         yield data.data, len(columns[0])
 
 
-def _write_by_pyoxigraph(kb: RdfEngine, out: Any, form: str, counts: list[int]) -> None:
+def _write_by_pyoxigraph(
+    kb: RdfEngine, views: Sequence[RelationView], out: Any, form: str, counts: list[int]
+) -> None:
     """Turtle and TriG; triples of one subject stand together."""
     try:
         import pyoxigraph
@@ -110,7 +124,7 @@ def _write_by_pyoxigraph(kb: RdfEngine, out: Any, form: str, counts: list[int]) 
     formats = {"ttl": pyoxigraph.RdfFormat.TURTLE, "trig": pyoxigraph.RdfFormat.TRIG}
 
     def statements() -> Iterator[Any]:
-        for lines, count in _lines(kb, with_graphs=form == "trig", in_order=True):
+        for lines, count in _lines(kb, views, in_order=True):
             counts.append(count)
             for quad in pyoxigraph.parse(bytes(lines), pyoxigraph.RdfFormat.N_QUADS, lenient=True):
                 yield quad.triple if form == "ttl" else quad
@@ -123,15 +137,16 @@ def _prefixes(prefixes: Mapping[str, str]) -> dict[str, str]:
     return dict(sorted(prefixes.items()))
 
 
-def _write_parquet(kb: RdfEngine, sink: BinaryIO) -> int:
+def _write_parquet(kb: RdfEngine, sink: BinaryIO, expand: bool) -> int:
     """Columns s, p, o, and g where there are named graphs: null in the default graph."""
     import pyarrow.parquet
 
     names = ["s", "p", "o"] if not len(kb.quads()) else ["s", "p", "o", "g"]
     schema = pa.schema([pa.field(name, pa.large_string()) for name in names])
     rows = 0
+    views = [kb.triples(expand=expand), kb.quads()]
     with pyarrow.parquet.ParquetWriter(sink, schema) as writer:
-        for columns in _columns(kb, with_graphs=len(names) == 4, in_order=False):
+        for columns in _columns(views, in_order=False):
             arrays = [kb.dictionary.strings(column) for column in columns]
             arrays += [pa.nulls(len(columns[0]), pa.large_string())] * (len(names) - len(arrays))
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))

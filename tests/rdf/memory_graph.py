@@ -37,7 +37,7 @@ class MemoryGraph:
         for quad in self.quads:
             self.terms.add([text for text in quad if text is not None])
 
-    def solve(self, patterns: Sequence[Triple]) -> Mapping[str, np.ndarray]:
+    def solve(self, patterns: Sequence[Triple], among: object = None) -> Mapping[str, np.ndarray]:
         rows: list[dict[str, str]] = [{}]
         names: dict[str, None] = {}
         for pattern in patterns:

@@ -157,7 +157,7 @@ class NaiveGraph:
         for triple in self.index.all:
             self.terms.add(triple)
 
-    def solve(self, patterns: list[Triple]) -> dict[str, np.ndarray]:
+    def solve(self, patterns: list[Triple], among: object = None) -> dict[str, np.ndarray]:
         names = dict.fromkeys(
             place.name
             for pattern in patterns
