@@ -60,10 +60,14 @@ from gpuengine.planning.sharing import resolve
 from gpuengine.relation import Origin, RelationView
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
+from gpuengine.schemes.union import tables_in
 from gpuengine.states import States, Turns
 from gpuengine.terms.dictionary import Dictionary
 
 if TYPE_CHECKING:
+    from gpuengine.explaining.explain import Known
+    from gpuengine.explaining.proof import Proof
+    from gpuengine.explaining.why_not import WhyNot
     from gpuengine.maintenance.store import Store
     from gpuengine.maintenance.transaction import Update, Wait
     from gpuengine.maintenance.updater import Updated, Updater
@@ -535,6 +539,53 @@ class Engine(NotCopied):
         attributes = [Attribute(arg.name, arg.type) for arg in rule.head.args if isinstance(arg, Variable)]
         origin = Origin(self._states, weakref.ref(state), None)
         return RelationView("?", attributes, answers, self.dictionary, Budget(self.options.memory), origin)
+
+    def explain(self, text: str, *, all: bool = False, limit: int | None = 100) -> Proof:
+        """Why a fact such as ``path(1, 5)`` holds, or each answer of a query: a proof of least height.
+
+        It is found on the materialisation as it is: nothing is kept for it. Of a query with variables the
+        first `limit` answers (None: all) are proved, in one `Proof`, with what they share once. With `all`
+        it has all derivations of each of them. Waits for a change that another thread is making.
+        """
+        from gpuengine.explaining.explain import explain
+
+        with self._explaining(text) as (known, query):
+            return explain(known, query, text, all_derivations=all, limit=limit)
+
+    def why_not(self, text: str) -> WhyNot:
+        """Why a fact, or a query, does not hold: how far each rule gets that could derive it."""
+        from gpuengine.explaining.why_not import why_not
+
+        with self._explaining(text) as (known, query):
+            return why_not(known, query, text)
+
+    @contextmanager
+    def _explaining(self, text: str) -> Iterator[tuple[Known, Rule]]:
+        """What a query of this text asks, and what it can be explained with until the block ends."""
+        from gpuengine.explaining.explain import Known, relations_for
+
+        with self.turn(), self.limits(f"explaining {text}").applied():
+            state = self.current
+            source = state.prepared.source
+            query = parse_query(text, source)
+            state.required(body_relations(query.body))
+            names = relations_for(query, source)
+            with self._states.standing(state) as schemes:
+                if schemes is None:
+                    raise GpuEngineError(
+                        "the engine is being changed by this very thread\n"
+                        "  hint: ask for explanations when the change is done"
+                    )
+                # Goals are joined with what there is on the host.
+                stated = {name: state.stated[name] for name in names}
+                read = [*(schemes[name] for name in names), *stated.values()]
+                with self._states.on_device(read):
+                    for scheme in read:
+                        for table in tables_in(scheme):
+                            if not table.backend.on_host:
+                                table.backend.bind_thread()
+                                table.move_to(CPU)
+                    yield Known(source, self.dictionary, schemes, stated), query
 
     def answer(self, rule: Rule, text: str, tables: Mapping[str, Table] | None = None) -> Scheme:
         """The distinct answers of a rule that is made already: a column of ids for each variable of its head.

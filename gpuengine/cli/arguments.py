@@ -478,6 +478,16 @@ def _check_query(parser: argparse.ArgumentParser, arguments: argparse.Namespace)
     arguments.on_error = arguments.on_error or "fail"
 
 
+def _check_explain(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    if is_rdf(arguments):
+        parser.error(f"{arguments.program} is RDF, whose triples can't be explained yet")
+    if arguments.why_not and (arguments.all or arguments.svg or arguments.html):
+        parser.error("--why-not goes with text or --json only")
+    svg, arguments.svg = arguments.svg, None  # --svg of plan takes a file, and is refused for some languages
+    _check_query(parser, arguments)
+    arguments.svg = svg
+
+
 def _takes_files(kb: Path) -> bool:
     """Does a file alone say what its facts are of?"""
     return is_temporal_base(kb) or is_rdf_base(kb)
@@ -753,6 +763,49 @@ _COMMANDS = (
         ),
         _check_query,
         # None is what was not given: a knowledge base takes neither.
+        {"quiet": False, "fact_dir": None, "on_error": None},
+    ),
+    Command(
+        "explain",
+        "why a fact holds, or does not",
+        "Show a proof of least height of a fact, or of each answer of a query: rules, with their places, "
+        "and the facts that it rests on, down to stated ones. PROGRAM.dl can be the directory of a "
+        "knowledge base. With --why-not: how far each rule gets that could derive it. Ends with 1 if there "
+        "is nothing to explain.",
+        (
+            _PROGRAM,
+            _FACT_DIR,
+            *_SOURCE,
+            _ON_ERROR,
+            _option("query", metavar="FACT", help="such as 'path(1, 5)', or a query, such as 'path(1, x)'"),
+            _flag("--why-not", help="say why it does not hold"),
+            _flag("--all", help="all derivations of each fact, not only one of least height"),
+            _option("--depth", type=_positive, metavar="N", help="show no more than N levels"),
+            _option(
+                "--limit",
+                type=_positive,
+                metavar="N",
+                help="explain at most N answers (default: 100; all with -o)",
+            ),
+            _option(
+                "-o",
+                "--output",
+                type=Path,
+                metavar="FILE",
+                help="write it to a file: .json, .svg or .html by its ending, else text",
+            ),
+            [
+                _JSON,
+                _flag("--svg", help="a drawing instead of text"),
+                _flag("--html", help="a page that opens and closes instead of text"),
+            ],
+            *_MACHINE,
+            *_CHOICES,
+            _NO_MODULES,
+            *_WARNINGS,
+            _LANGUAGE,
+        ),
+        _check_explain,
         {"quiet": False, "fact_dir": None, "on_error": None},
     ),
     Command(

@@ -26,7 +26,7 @@ def query(arguments: argparse.Namespace) -> int:
         return query_temporal(arguments)
     line = live_line(arguments.quiet)
     try:
-        engine = _saved(arguments, line) if arguments.is_saved else _evaluated(arguments, line)
+        engine = _saved(arguments, line) if arguments.is_saved else evaluated(arguments, line)
     finally:
         line.clear()
     answers = engine.query(arguments.query)
@@ -40,7 +40,7 @@ def query(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _evaluated(arguments: argparse.Namespace, line: LiveLine) -> Engine:
+def evaluated(arguments: argparse.Namespace, line: LiveLine) -> Engine:
     """An engine of the program that has what the query reads."""
     from gpuengine.language import parse_query
     from gpuengine.planning.plan import body_relations
