@@ -107,7 +107,7 @@ DESCRIPTIONS: dict[str, str] = {
     LATTICE: "lattices are not supported",
     USER_FUNCTOR: "user-defined functors and aggregates are not supported",
     CHOICE_DOMAIN: "choice-domain is not supported",
-    COUNTER: "autoinc() and the counter $ are not supported",
+    COUNTER: "autoinc() in a rule that depends on its own head, in an aggregate or in a query",
     PROVENANCE: "provenance is not supported",
     UNKNOWN_RULE: "a rule to remove that the program does not have",
 }

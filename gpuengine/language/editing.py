@@ -161,7 +161,9 @@ class ProgramText:
         reporter = Reporter(before.sources.copy())
         changes = _Changes()
         with raising(reporter):
-            parts, preprocessor = _read([_Text(edit, ()) for edit in edits], before.preprocessor, reporter)
+            new = [_Text(edit, ()) for edit in edits]
+            declared = before.declarations.relations
+            parts, preprocessor = _read(new, before.preprocessor, reporter, declared=declared)
             if all(isinstance(item, Clause) for part in parts for item in part.items):
                 state = _go_on(before, parts, preprocessor, reporter, changes)
             else:
@@ -224,17 +226,24 @@ def _replay(texts: Sequence[_Text], origin: _Origin) -> _State:
 
 
 def _read(
-    texts: Iterable[_Text], preprocessor: Preprocessor, reporter: Reporter, path: Path | None = None
+    texts: Iterable[_Text],
+    preprocessor: Preprocessor,
+    reporter: Reporter,
+    path: Path | None = None,
+    declared: Iterable[str] = (),
 ) -> tuple[list[_Part], Preprocessor]:
     """The parsed texts, and the preprocessor for the next; `path` is that of the first of them.
 
-    What a text includes is taken from it, and from files if it does not say.
+    What a text includes is taken from it, and from files if it does not say. `declared` are the relations of
+    earlier texts.
     """
+    relations = set(declared)
     parts: list[_Part] = []
     for edit, includes in texts:
         reading = preprocessor.resume(reporter, includes, again=edit.kind == "remove")
         buffer = reporter.sources.add(edit.name, edit.text, None if parts else path)
-        items = parse_items(buffer, reading, reporter)
+        items = parse_items(buffer, reading, reporter, relations)
+        relations |= {name.text for item in items if isinstance(item, RelationDecl) for name in item.names}
         if edit.kind == "add":
             preprocessor = reading
         else:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from gpuengine.errors import Diagnostic
 from gpuengine.language import codes
 from gpuengine.language.components import ScopedClause, expand
+from gpuengine.language.counters import count
 from gpuengine.language.declarations import Declarations
 from gpuengine.language.diagnostics import Reporter, TooManyErrors
 from gpuengine.language.grounding import ungrounded
@@ -25,8 +26,10 @@ from gpuengine.language.program import Aggregate, Program, Variable
 from gpuengine.language.source import Buffer, SourceMap
 from gpuengine.language.stratification import bad_cycles
 from gpuengine.language.syntax import Item
+from gpuengine.language.tokens import prepared
 from gpuengine.language.tree import TreeBuilder
 from gpuengine.language.type_environment import declare
+from gpuengine.language.witnesses import bind_witnesses
 
 
 def compile_program(
@@ -78,9 +81,11 @@ def open_source(source: str | os.PathLike[str], name: str, reporter: Reporter) -
         return buffer
 
 
-def parse_items(buffer: Buffer, preprocessor: Preprocessor, reporter: Reporter) -> list[Item]:
-    """The items of one text and of all that it includes."""
-    tokens = preprocessor.run(buffer)
+def parse_items(
+    buffer: Buffer, preprocessor: Preprocessor, reporter: Reporter, relations: Container[str] = ()
+) -> list[Item]:
+    """The items of one text and of all that it includes; `relations` are declared before it."""
+    tokens = prepared(preprocessor.run(buffer), relations, reporter)
     return Parser(tokens, TreeBuilder(reporter), reporter).parse("program") or []
 
 
@@ -108,14 +113,15 @@ def finish(
     for rule in inlined.rules:
         report_ungrounded(rule, reporter)
     _report_cycles(inlined.rules, reporter)
+    counted = count(inlined.rules, inlined.relations, environment.roots, reporter)
     warnings: tuple[Diagnostic, ...] = ()
     if not reporter:
         warnings = find_warnings(lowered, declarations.relations, declarations.directives, reporter)
     return Program(
         relations=inlined.relations,
-        rules=tuple(rule.rule for rule in inlined.rules),
+        rules=tuple(rule.rule for rule in counted.rules),
         directives=tuple(declarations.directives),
-        records=environment.records,
+        records={**environment.records, **counted.records},
         adts=environment.adts,
         pragmas=tuple(pragmas),
         types=environment.types,
@@ -146,7 +152,7 @@ def lower_clause(
             if inference.run(head, body):
                 rule = Lowering(inference, reporter).rule(head, body, clause.start, clause.end)
                 if rule is not None:
-                    yield rule
+                    yield bind_witnesses(rule)
 
 
 def report_ungrounded(lowered: LoweredRule, reporter: Reporter) -> None:

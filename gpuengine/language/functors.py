@@ -13,6 +13,7 @@ ORDERED = NUMERIC | {Kind.SYMBOL}
 ANY = frozenset(Kind)
 _NUMBER = frozenset((Kind.NUMBER,))
 _SYMBOL = frozenset((Kind.SYMBOL,))
+_FLOAT = frozenset((Kind.FLOAT,))
 
 
 class Uniform(NamedTuple):
@@ -35,6 +36,14 @@ _ARITHMETIC = Uniform(NUMERIC, 2, 2)
 _BITS = Uniform(INTEGRAL, 2, 2)
 _EXTREMUM = Uniform(ORDERED, 2, None)
 
+MATHEMATICAL = frozenset(
+    (
+        *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+        *("exp", "log", "sqrt", "ceil", "floor"),
+    )
+)
+"""C's functions of one float."""
+
 SIGNATURES: dict[str, Uniform | Fixed] = {
     "+": Uniform(ORDERED, 2, 2),  # of symbols it is cat
     **dict.fromkeys(("-", "*", "/", "^"), _ARITHMETIC),
@@ -48,11 +57,13 @@ SIGNATURES: dict[str, Uniform | Fixed] = {
     "cat": Fixed((_SYMBOL, _SYMBOL), Kind.SYMBOL, repeats=True),
     "strlen": Fixed((_SYMBOL,), Kind.NUMBER),
     "substr": Fixed((_SYMBOL, _NUMBER, _NUMBER), Kind.SYMBOL),
-    "ord": Fixed((_SYMBOL,), Kind.NUMBER),
+    "ord": Fixed((ANY,), Kind.NUMBER),
+    "autoinc": Fixed((), Kind.NUMBER),
     "to_number": Fixed((ORDERED,), Kind.NUMBER),
     "to_unsigned": Fixed((ORDERED,), Kind.UNSIGNED),
     "to_float": Fixed((ORDERED,), Kind.FLOAT),
     "to_string": Fixed((ORDERED,), Kind.SYMBOL),
+    **dict.fromkeys(MATHEMATICAL, Fixed((_FLOAT,), Kind.FLOAT)),
 }
 
 

@@ -17,13 +17,20 @@ from gpuengine.language.program import (
 )
 
 
+def stuck_literals(body: Iterable[Literal]) -> tuple[list[Literal], set[Variable]]:
+    """The literals of a body that can't be evaluated in any order, and the variables that the others bind."""
+    body = list(body)
+    bound = {arg for part in body if isinstance(part, Atom) for arg in part.args if isinstance(arg, Variable)}
+    return _evaluate([part for part in body if not isinstance(part, Atom)], bound), bound
+
+
 def ungrounded(rule: Rule) -> list[Variable]:
     """The variables of a rule that nothing binds, aggregates' bodies included; empty if all is well."""
     needed = (arg for arg in rule.head.args if isinstance(arg, Variable))
-    return list(dict.fromkeys(_unbound(rule.body, needed, frozenset())))
+    return list(dict.fromkeys(unbound(rule.body, needed, frozenset())))
 
 
-def _unbound(
+def unbound(
     body: Iterable[Literal], needed: Iterable[Variable], given: frozenset[Variable]
 ) -> list[Variable]:
     """What stays unbound when `body` is evaluated with `given` bound and `needed` asked for."""
@@ -39,7 +46,7 @@ def _unbound(
     for literal in ready:
         if isinstance(literal, Aggregate):
             target = () if literal.target is None else term_variables(literal.target)
-            missing += _unbound(literal.body, target, frozenset(literal.outer))
+            missing += unbound(literal.body, target, frozenset(literal.outer))
     missing += [variable for variable in needed if variable not in bound]
     for literal in stuck:
         missing += [variable for variable in _in_order(literal) if variable not in bound]

@@ -305,7 +305,7 @@ class Inference:
             self._failed = True
             return Cell()
         root = self._environment.roots[type_.space]
-        if isinstance(cast.arg, Record | Nil):
+        if isinstance(cast.arg, Record | Nil | Int):  # what is written down is of that type at once
             inner.become(root)
         self._casts.append((cast, inner))
         return root_cell(root)

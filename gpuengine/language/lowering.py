@@ -56,6 +56,7 @@ from gpuengine.language.syntax import Atom as AtomSyntax
 
 _WILDCARD = Wildcard()
 QUERY = "?"
+AUTOINC = "autoinc"
 
 
 class LoweredRule(NamedTuple):
@@ -76,6 +77,7 @@ class Lowering:
         self._sources = reporter.sources
         self._fresh = 0
         self._in_aggregate = False
+        self._in_query = False
         self._failed = False
 
     def rule(self, head: AtomSyntax, body: list[Plain], start: int, end: int) -> LoweredRule | None:
@@ -92,6 +94,7 @@ class Lowering:
     def query(self, body: list[Plain], start: int, end: int) -> LoweredRule | None:
         """A rule that answers with the named variables of `body`, in order of first appearance."""
         out: list[Literal] = []
+        self._in_query = True
         self._body(body, self._inference.frame, out)
         if self._failed:
             return None
@@ -209,6 +212,12 @@ class Lowering:
         return Constant(None, type_)
 
     def _functor(self, call: Call, frame: Frame, out: list[Literal]) -> Functor:
+        if call.op == AUTOINC and (self._in_aggregate or self._in_query):
+            self._failed = True
+            where = "inside an aggregate" if self._in_aggregate else "in a query"
+            hint = "number what is counted in a relation of its own"
+            message = f"autoinc() can't stand {where}"
+            self._reporter.error(codes.COUNTER, message, call.start, call.end, hint)
         args = tuple(self._term(arg, frame, out) for arg in call.args)
         type_ = self._inference.type_of(call)
         op = "cat" if call.op == "+" and type_.kind is Kind.SYMBOL else call.op

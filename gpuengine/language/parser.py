@@ -13,6 +13,7 @@ from gpuengine.language import codes
 from gpuengine.language.diagnostics import LOST_DECLARATION, Reporter, nearest
 from gpuengine.language.lexer import BROKEN, BROKEN_LINE, Token
 from gpuengine.language.tables import END, SEPARATOR, Production, load
+from gpuengine.language.tokens import FUNCTION
 from gpuengine.language.tree import TreeBuilder
 
 _NAMES = {
@@ -24,6 +25,7 @@ _NAMES = {
     "FLOAT": "a float",
     "ADDRESS": "an IP address",
     "BRANCH": "a branch",
+    FUNCTION: "a functor",
 }
 _UNSUPPORTED = {".functor": codes.USER_FUNCTOR, ".lattice": codes.LATTICE, "@": codes.USER_FUNCTOR}
 _MAX_EXPECTED = 6

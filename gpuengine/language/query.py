@@ -6,6 +6,7 @@ import re
 
 from gpuengine.language import codes
 from gpuengine.language.components import Flat, Scope
+from gpuengine.language.counters import has_counter
 from gpuengine.language.declarations import Declarations
 from gpuengine.language.diagnostics import Reporter, TooManyErrors
 from gpuengine.language.frontend import report_ungrounded
@@ -18,8 +19,10 @@ from gpuengine.language.preprocess import Preprocessor
 from gpuengine.language.program import Program, Rule
 from gpuengine.language.source import SourceMap
 from gpuengine.language.syntax import Term
+from gpuengine.language.tokens import prepared
 from gpuengine.language.tree import TreeBuilder
 from gpuengine.language.type_environment import from_program
+from gpuengine.language.witnesses import bind_witnesses
 
 _PROMPT = re.compile(r"\s*\?-")
 
@@ -33,7 +36,8 @@ def compile_query(text: str, program: Program) -> Rule:
     buffer = sources.add("<query>", text)
     rule: Rule | None = None
     try:
-        tokens = Preprocessor(reporter, (), {}).run(buffer)
+        relations = program.relations.keys() | program.inlines.keys()
+        tokens = prepared(Preprocessor(reporter, (), {}).run(buffer), relations, reporter)
         body: Term | None = Parser(tokens, TreeBuilder(reporter), reporter).parse("query")
         if body is not None and not reporter:
             rule = _check(body, program, reporter)
@@ -67,6 +71,7 @@ def _check(body: Term, program: Program, reporter: Reporter) -> Rule | None:
     lowered = Lowering(inference, reporter).query(bodies[0], start, end)
     if lowered is None:
         return None
+    lowered = bind_witnesses(lowered)
     definitions = {name: entry for name, entry in program.inlines.items() if name not in program.relations}
     expanded = Inliner(definitions, reporter, may_materialise=False).expand(lowered)
     if len(expanded) != 1:
@@ -74,5 +79,9 @@ def _check(body: Term, program: Program, reporter: Reporter) -> Rule | None:
             hint = "define a relation by a rule, and query that"
             reporter.error(codes.INLINE_USE, "an inline relation has alternatives here", start, end, hint)
         return None
+    if has_counter(expanded[0].rule):
+        hint = "define a relation by a rule, and query that"
+        message = "an inline relation with autoinc() can't be queried"
+        reporter.error(codes.COUNTER, message, start, end, hint)
     report_ungrounded(expanded[0], reporter)
     return expanded[0].rule

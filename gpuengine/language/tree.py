@@ -286,10 +286,8 @@ class TreeBuilder:
             self._reporter.error(codes.LITERAL, f"{token[1]} is not an IP address", start, end, hint)
         return Int(value or 0, "", start, end)
 
-    def make_counter(self, start: int, end: int) -> Wild:
-        self._error(codes.COUNTER, start, end, "derive a key from the row's own values instead")
-        self._broken = True
-        return Wild(start, end)
+    def make_counter(self, start: int, end: int) -> Call:
+        return Call("autoinc", [], start, end)
 
     def make_user_functor(self, start: int, end: int, name: Token, args: list[Arg] | None = None) -> Arg:
         if functor(f"@{name[1]}") is not None and args:

@@ -31,7 +31,7 @@ _MOST_STEPS = 1 << 20
 
 
 def can_fail(literal: Literal) -> bool:
-    """Is there a value of its variables for which a literal can't be evaluated?"""
+    """Is there a value of its variables for which a literal can't be evaluated, or is better not?"""
     if isinstance(literal, Atom | Negation):
         return False
     if isinstance(literal, Comparison):
@@ -81,6 +81,8 @@ def _functor_can_fail(functor: Functor) -> bool:
         return (
             kind in (Kind.SYMBOL, Kind.RECORD, Kind.ADT) and functor.args[0].type.space != functor.type.space
         )
+    if op == "ord":  # of what is built: it takes a place in a table, which is to be kept for what counts
+        return isinstance(functor.args[0], Pack)
     return op == "range" and not _surely_ends(functor)
 
 

@@ -6,6 +6,7 @@ Integers wrap around.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpuengine.errors import FunctorError
+from gpuengine.language.functors import MATHEMATICAL
 from gpuengine.language.program import Functor
 
 _SHIFT_MASK = 63
@@ -35,7 +37,8 @@ def place(functor: Functor) -> str:
 
 
 def to_integers(values: np.ndarray, dtype: Any, functor: Functor) -> np.ndarray:
-    """Numbers of any dtype as int64 or uint64: floats are truncated, everything is taken modulo 2**64."""
+    """Numbers of any dtype as int64 or uint64: floats are truncated, and those out of range become the
+    nearest integer that there is; what is negative is taken modulo 2**64."""
     if values.dtype.kind != "f":
         return values.astype(dtype, copy=False)
     if not np.isfinite(values).all():
@@ -44,9 +47,10 @@ def to_integers(values: np.ndarray, dtype: Any, functor: Functor) -> np.ndarray:
     small = np.abs(whole) < 2.0**63
     result = np.where(small, whole, 0.0).astype(np.int64).view(np.uint64)
     if not small.all():
-        # So large a float is a multiple of 2**11: remainder and sum are exact.
-        rest = np.fmod(whole[~small], 2.0**64)
-        result[~small] = np.where(rest < 0, rest + 2.0**64, rest).astype(np.uint64)
+        large = whole[~small]
+        fits = (large > 0) & (large < 2.0**64) if dtype is np.uint64 else np.zeros(len(large), np.bool_)
+        saturated = np.where(large > 0, np.uint64(np.iinfo(dtype).max), np.uint64(1 << 63))
+        result[~small] = np.where(fits, np.where(fits, large, 0.0).astype(np.uint64), saturated)
     return result.view(dtype)
 
 
@@ -73,7 +77,7 @@ def _reject_zero(left: np.ndarray, right: np.ndarray, functor: Functor) -> None:
 
 
 def _power(left: np.ndarray, right: np.ndarray, functor: Functor) -> np.ndarray:
-    from gpuengine.kernels.cpu.arithmetic import power_floats, power_words
+    from gpuengine.kernels.cpu.arithmetic import power_floats
 
     bases, exponents = (np.ascontiguousarray(side) for side in np.broadcast_arrays(left, right))
     rounded = np.empty(len(bases))
@@ -82,10 +86,10 @@ def _power(left: np.ndarray, right: np.ndarray, functor: Functor) -> np.ndarray:
         return rounded
     if ((bases == 0) & (exponents < 0)).any():
         raise FunctorError(f"{place(functor)}: 0 has no negative power. Guard it with a constraint.")
-    exact = np.empty(len(bases), np.uint64)
-    power_words(bases.view(np.uint64), exponents.view(np.uint64), len(bases), exact)
+    limits = np.iinfo(left.dtype)
     fits = np.abs(rounded) < (2.0**63 if left.dtype.kind == "i" else 2.0**64)
-    return np.where(fits, np.where(fits, rounded, 0.0).astype(left.dtype), exact.view(left.dtype))
+    saturated = np.where(rounded > 0, limits.max, limits.min).astype(left.dtype)
+    return np.where(fits, np.where(fits, rounded, 0.0).astype(left.dtype), saturated)
 
 
 def _shift_left(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -121,6 +125,7 @@ _CHECKED: dict[str, Callable[[np.ndarray, np.ndarray, Functor], np.ndarray]] = {
 }
 _FOLDED: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {"min": _smaller, "max": _larger}
 _PLAIN: dict[str, Callable[..., np.ndarray]] = {
+    **{name: getattr(np, re.sub("^a(?=cos|sin|tan)", "arc", name)) for name in MATHEMATICAL},
     "+": np.add,
     "-": np.subtract,
     "*": np.multiply,

@@ -9,7 +9,7 @@ only its final value is interned.  The meaning is Soufflé's (64-bit build), by 
 | ``/ %`` of integers | truncate towards zero; -2**63 / -1 wraps; by zero: `FunctorError` (Soufflé dies) |
 | ``/`` of floats | IEEE: an infinity or NaN for x / 0 |
 | ``^`` of integers | C's pow, truncated: exact below 2**53, rounded to a double above; past 64 bits, where |
-| | that is undefined, exact and wrapped; 0 to a negative power: `FunctorError` |
+| | that is undefined, the largest or least integer; 0 to a negative power: `FunctorError` |
 | ``^`` of floats | C's pow |
 | ``band bor bxor bnot`` | on the 64 bits |
 | ``bshl bshr bshru`` | distance modulo 64; ``bshr`` keeps the sign of a number, ``bshru`` shifts zeros in |
@@ -19,12 +19,14 @@ only its final value is interned.  The meaning is Soufflé's (64-bit build), by 
 | ``strlen`` | bytes |
 | ``substr(s, i, n)`` | n bytes from byte i (from 0); "" if i is outside; to the end if n < 0 or too large; |
 | | what is left of a character that this cuts is U+FFFD (Soufflé leaves bytes that are no text) |
-| ``ord`` | the id of the symbol: unique, but arbitrary |
+| ``ord`` | of a symbol, record or ADT value its id: unique, but arbitrary; of a number its 64 bits |
+| ``sin log`` and their kin | C's functions of a float |
 | ``to_number to_unsigned`` of a symbol | the decimal integer it begins with, after spaces (strtoll), or the |
 | | hexadecimal or binary one after a leading ``0x`` or ``0b``; what follows is ignored; none, out of |
 | | range, or a minus for unsigned: `FunctorError` (Soufflé dies) |
 | ``to_float`` of a symbol | the decimal float, ``inf`` or ``nan`` it begins with; else `FunctorError` |
-| ``to_number to_unsigned`` of a float | truncates, modulo 2**64; an infinity or NaN: `FunctorError` |
+| ``to_number to_unsigned`` of a float | truncates; past 64 bits the largest or least integer, a negative |
+| | one for unsigned modulo 2**64; an infinity or NaN: `FunctorError` |
 | ``to_number to_unsigned to_float`` else | C's conversions: integers modulo 2**64, or rounded to a double |
 | ``to_string`` | decimal; of a float ``%f``, six decimals |
 | ``as`` | the same 64 bits under another type; a symbol, record or ADT value stands for its id, and a |
@@ -219,6 +221,8 @@ def _apply(functor: Functor, args: list[Column], dictionary: Dictionary) -> Colu
     if op in arithmetic.OPERATORS:
         return arithmetic.apply(functor, args)
     if op == "ord":
+        if source.kind in _DTYPES:
+            return args[0].view(np.int64)
         return _intern(args[0], source, dictionary).astype(np.int64)
     if op == "as":
         return _reinterpret(functor, args[0], dictionary)

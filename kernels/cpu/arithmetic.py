@@ -17,21 +17,6 @@ def power_floats(bases, exponents, n, out):
     return np.int64(0)
 
 
-@kernel("i8(u8*, u8*, i8, u8*)")
-def power_words(bases, exponents, n, out):
-    """The exact power modulo 2**64."""
-    for i in range(n):
-        base, exponent = bases[i], exponents[i]
-        result = np.uint64(1)
-        while exponent != 0:
-            if exponent & np.uint64(1):
-                result *= base
-            base *= base
-            exponent >>= np.uint64(1)
-        out[i] = result
-    return np.int64(0)
-
-
 @kernel("i8(f8*, f8*, f8*, i8, i8, i8*)")
 def count_float_ranges(begins, ends, steps, n, most, counts):
     """How many values each range yields by repeated addition; returns the first range that never ends, or n.

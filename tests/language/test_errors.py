@@ -58,7 +58,7 @@ TRIGGERS = {
     codes.LATTICE: ".lattice L<> { }",
     codes.USER_FUNCTOR: ".functor f(x: number): number",
     codes.CHOICE_DOMAIN: ".decl p(x: number) choice-domain x",
-    codes.COUNTER: N + "n(autoinc()).",
+    codes.COUNTER: N + "m(1).\nn(autoinc()) :- n(_), m(_).",
     codes.PROVENANCE: '.pragma "provenance" "explain"',
 }
 

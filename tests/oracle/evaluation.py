@@ -106,6 +106,8 @@ class Evaluator:
             ready = [
                 (literal, new) for literal in waiting if (new := self._binds(literal, bound)) is not None
             ]
+            if not ready:  # an extremum that nothing else gives its outer variables binds them itself
+                ready = [(part, new) for part in waiting if (new := self._witnesses(part, bound)) is not None]
             if not ready:
                 return None
 
@@ -138,6 +140,36 @@ class Evaluator:
                     return frozenset(variables(pattern) - bound)
             return None
         return frozenset() if mentioned <= bound else None
+
+    def _witnesses(self, literal: Any, bound: Bound) -> Bound | None:
+        """What ``result = min x : { .. }`` binds where its outer variables are not all bound."""
+        sides = _extremum(literal)
+        if sides is None:
+            return None
+        aggregate, result = sides
+        given = frozenset(aggregate.outer & bound)
+        inside = set(given).union(*(variables(part) for part in aggregate.body))
+        if self.order(aggregate.body, given) is None or not aggregate.outer <= inside:
+            return None
+        return frozenset((aggregate.outer | variables(result)) - bound)
+
+    def _reached(self, aggregate: Agg, result: Any, binding: Binding) -> Iterator[Binding]:
+        """The bindings of the outer variables with which an extremum is reached."""
+        given = {name: binding[name] for name in aggregate.outer if name in binding}
+        reached = [
+            (value, found)
+            for found in self.solutions(aggregate.body, given)
+            for value in self._values(aggregate.target, found)
+        ]
+        comparable = [value for value, _ in reached if value is not NAN] or [value for value, _ in reached]
+        if comparable:
+            best = min(comparable) if aggregate.op == "min" else max(comparable)
+            for value, found in reached:
+                if value is best or value == best:
+                    outer = {name: found[name] for name in aggregate.outer}
+                    extended = self._unify(result, best, {**binding, **outer})
+                    if extended is not None:
+                        yield extended
 
     def _can_call(self, call: Atom, bound: Bound) -> bool:
         """Do all bodies of an inlined relation bind what the call leaves open?"""
@@ -219,6 +251,10 @@ class Evaluator:
     def _equations(self, literal: Compare, binding: Binding) -> Iterator[Binding]:
         """``left = right``: a test where both are known (of floats by value), else one side is bound."""
         bound = frozenset(binding)
+        sides = _extremum(literal)
+        if sides is not None and not sides[0].outer <= bound:
+            yield from self._reached(*sides, binding)
+            return
         if _is_known(literal.left, bound) and _is_known(literal.right, bound):
             sides = (self._values(literal.left, binding), self._values(literal.right, binding))
             same = (
@@ -290,6 +326,15 @@ class Evaluator:
                 return None
             return self._unify_all(pattern.args, value[1:], binding)
         return binding if value in tuple(self._values(pattern, binding)) else None
+
+
+def _extremum(literal: Any) -> tuple[Agg, Any] | None:
+    """The aggregate and the other side of ``result = min x : { .. }``."""
+    if isinstance(literal, Compare) and literal.op == "=":
+        for aggregate, result in ((literal.left, literal.right), (literal.right, literal.left)):
+            if isinstance(aggregate, Agg) and aggregate.op in ("min", "max"):
+                return aggregate, result
+    return None
 
 
 def _by_name(item: tuple[str, Any]) -> str:

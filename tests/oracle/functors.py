@@ -8,7 +8,7 @@ What was decided, after Soufflé's interpreter (64-bit build):
 | ``/ %`` on integers | truncate towards zero, the remainder has the dividend's sign; -2^63 / -1 wraps |
 | ``/ %`` by zero | `Failure` (Soufflé stops) |
 | ``/`` on floats | IEEE: x/0 is an infinity or NaN |
-| ``^`` on integers | exact power, wrapped (Soufflé rounds through a double from 2^53 on) |
+| ``^`` on integers | exact power, or the limit of the type (Soufflé rounds through a double from 2^53 on) |
 | ``^`` with a negative exponent | truncates towards zero; of 0: `Failure` |
 | ``bshl bshr bshru`` | the distance is taken modulo 64; ``bshr`` keeps the sign of a number |
 | ``lnot land lor lxor`` | C truth values: 0 is false, the result is 0 or 1 |
@@ -17,7 +17,8 @@ What was decided, after Soufflé's interpreter (64-bit build):
 | ``substr`` from outside the string | "" ; a negative length means "to the end" |
 | ``to_number`` ... of a symbol | the integer it begins with, also ``0x1f`` or ``0b1``; none: `Failure` |
 | ``to_string`` of a float | six decimals, as C's ``%f`` |
-| ``to_number``, ``to_unsigned`` of a float | truncates towards zero; of an infinity or NaN: `Failure` |
+| ``to_number``, ``to_unsigned`` of a float | truncates, past the limits of the type the limit; of an |
+| | infinity or NaN: `Failure` |
 | ``as`` | the same 64 bits under another type |
 | ``range(a, b)`` | a, a±1, ... without b, counting down when a > b; ``range(a, b, 0)`` is {a} unless a = b |
 """
@@ -33,6 +34,10 @@ from typing import Any
 from tests.oracle.values import canonical
 
 INTEGERS = ("number", "unsigned")
+MATHEMATICAL = (
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("exp", "log", "sqrt", "ceil", "floor"),
+)
 
 
 class Failure(Exception):
@@ -87,11 +92,15 @@ def _divide(kind: str, left: Any, right: Any) -> Any:
     return quotient if (left < 0) == (right < 0) else -quotient
 
 
+LIMITS = {"number": (-(1 << 63), (1 << 63) - 1), "unsigned": (0, (1 << 64) - 1)}
+
+
 def _power(kind: str, base: Any, exponent: Any) -> Any:
     if kind == "float":
         return math.pow(base, exponent)
     if exponent >= 0:
-        return pow(base, exponent, 1 << 64)
+        least, most = LIMITS[kind]
+        return min(max(base**exponent, least), most)
     if base == 0:
         raise Failure("0 has no negative power")
     return int(base**exponent)
@@ -117,6 +126,7 @@ def _greatest(_kind: str, first: Any, *others: Any) -> Any:
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
+    **{name: lambda _k, a, name=name: float(getattr(math, name)(a)) for name in MATHEMATICAL},
     "+": lambda k, a, b: a + b,
     "-": lambda k, a, b: a - b,
     "*": lambda k, a, b: a * b,
@@ -148,6 +158,9 @@ def _to_integer(value: Any, source: str, target: str) -> int:
         return _read_integer(value, target)
     if source == "float" and not math.isfinite(value):
         raise Failure(f"{value} is no integer")
+    if source == "float":
+        _, most = LIMITS[target]
+        return min(max(int(value), LIMITS["number"][0]), most)
     return int(value)
 
 

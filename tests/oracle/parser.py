@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
+from tests.oracle.functors import MATHEMATICAL
 from tests.oracle.syntax import (
     Agg,
     And,
@@ -39,7 +40,7 @@ TOKEN = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?\*/
     | (?P<directive>\.(?:decl|type|symbol_type|number_type|input|output|printsize|limitsize|pragma|plan
                         |comp|init|override)\b)
-    | (?P<float>\d+\.\d+(?:[eE][+-]?\d+)?)
+    | (?P<float>\d+\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)
     | (?P<int>0x[0-9a-fA-F]+u?|0b[01]+u?|\d+u?)
     | (?P<string>"(?:[^"\\\n]|\\.)*")
     | (?P<branch>\$[A-Za-z_?][\w?]*)
@@ -97,6 +98,7 @@ def tokens(text: str) -> Iterator[tuple[str, str]]:
 
 class Parser:
     def __init__(self, text: str) -> None:
+        self.functors = FUNCTORS.union(MATHEMATICAL) - set(re.findall(r"\.decl\s+(\w+)", text))
         self.tokens = list(tokens(text))
         self.place = 0
 
@@ -264,7 +266,7 @@ class Parser:
             left, right = self.enclosed("(", self.argument, ")")
             return Compare(op, left, right)
         following = self.tokens[self.place + 1][1]
-        words = FUNCTORS.union(AGGREGATES, ("as", "bnot", "lnot"))
+        words = self.functors.union(AGGREGATES, ("as", "bnot", "lnot"))
         if self.kind == "name" and self.word not in words and following in ("(", "."):
             return self.atom()
         left = self.argument()
@@ -329,7 +331,7 @@ class Parser:
             cast = Cast(value, self.qualified())
             self.expect(")")
             return cast
-        if word in FUNCTORS:
+        if word in self.functors and (word in FUNCTORS or self.sees("(")):
             return Call(word, self.enclosed("(", self.argument, ")"))
         if word in AGGREGATES:
             return self.aggregate(word)

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 from tests.oracle.components import Flat, Scope
-from tests.oracle.functors import wrap
+from tests.oracle.functors import MATHEMATICAL, wrap
 from tests.oracle.syntax import (
     Agg,
     Atom,
@@ -232,8 +232,10 @@ class _Rule:
             self._packs.append((cell, node, [self._visit(arg) for arg in node.args]))
             return cell
         if isinstance(node, Cast):
-            self._visit(node.arg)
-            return Cell({self._types.root(node.type, self._scope)})
+            inner, root = self._visit(node.arg), self._types.root(node.type, self._scope)
+            if isinstance(node.arg, Const) and node.arg.kind == "int" and root in NUMERIC:
+                inner.limit({root})
+            return Cell({root})
         if isinstance(node, Agg):
             self._literals(node.body)
             target = Cell({"number"}) if node.target is None else self._visit(node.target)
@@ -243,6 +245,9 @@ class _Rule:
 
     def _call(self, node: Call) -> Cell:
         cells = [self._visit(arg) for arg in node.args]
+        if node.op in MATHEMATICAL:
+            cells[0].limit({"float"})
+            return Cell({"float"})
         if node.op in UNIFORM:
             result = Cell(UNIFORM[node.op])
             for cell in cells:

@@ -1,0 +1,86 @@
+"""Witnesses: what a minimum or maximum is reached with may be used outside of it.
+
+    tallest(name, h) :- h = max x : { student(name, x) }.
+
+Nothing but the aggregate mentions `name`, so it ranges over all students, and the rule holds for each of them
+who is as tall as the tallest: the body of the aggregate stands once more, for the value that was found.
+
+    tallest(name, h) :- h = max x : { student(name', x) }, student(name, h).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import cast
+
+from gpuengine.language.grounding import stuck_literals, unbound
+from gpuengine.language.lowering import LoweredRule
+from gpuengine.language.program import (
+    Aggregate,
+    Comparison,
+    Literal,
+    Term,
+    Variable,
+    term_variables,
+)
+from gpuengine.language.rewrite import all_variables, substitute_literal, substitute_term
+
+
+def bind_witnesses(lowered: LoweredRule) -> LoweredRule:
+    """The rule with the witnesses of its aggregates bound; one without any is returned as it is."""
+    if not any(isinstance(part, Aggregate) and part.op in ("min", "max") for part in lowered.rule.body):
+        return lowered
+    body = list(lowered.rule.body)
+    taken = {variable.name for part in body for variable in all_variables(part)}
+    while (found := _with_witnesses(body)) is not None:
+        aggregate, witnesses = found
+        at = next(place for place, part in enumerate(body) if part is aggregate)
+        body[at : at + 1] = _bound(aggregate, witnesses, taken)
+    return lowered._replace(rule=replace(lowered.rule, body=tuple(body)))
+
+
+def _with_witnesses(body: list[Literal]) -> tuple[Aggregate, frozenset[Variable]] | None:
+    """A minimum or maximum whose body binds what the rest of the rule leaves unbound."""
+    stuck, bound = stuck_literals(body)
+    for part in stuck:
+        if isinstance(part, Aggregate) and part.op in ("min", "max"):
+            witnesses = frozenset(part.outer) - bound
+            if witnesses and not unbound(part.body, witnesses, frozenset(part.outer) - witnesses):
+                return part, witnesses
+    return None
+
+
+def _bound(aggregate: Aggregate, witnesses: frozenset[Variable], taken: set[str]) -> list[Literal]:
+    """The aggregate over all witnesses, and its body once more, for its result."""
+    inside = _renamed(sorted(witnesses, key=_by_name), taken)
+    over_all = cast(Aggregate, substitute_literal(aggregate, inside))
+    outer = tuple(variable for variable in aggregate.outer if variable not in witnesses)
+    over_all = replace(over_all, result=aggregate.result, outer=outer)
+    local = frozenset().union(*(all_variables(part) for part in aggregate.body))
+    assert aggregate.target is not None
+    local |= term_variables(aggregate.target)
+    outside = _renamed(sorted(local.difference(aggregate.outer), key=_by_name), taken)
+    if aggregate.target in outside:
+        outside[aggregate.target] = aggregate.result
+    again = [substitute_literal(part, outside) for part in aggregate.body]
+    target = cast(Term, substitute_term(aggregate.target, outside))
+    if target != aggregate.result:
+        again.append(Comparison("=", target, aggregate.result, aggregate.span))
+    return [over_all, *again]
+
+
+def _renamed(variables: Iterable[Variable], taken: set[str]) -> dict[Variable, Variable]:
+    """A variable of its own for each, called as before as far as errors show it."""
+    new: dict[Variable, Variable] = {}
+    for variable in variables:
+        number = len(taken)
+        while (name := f"{variable.name.partition('@')[0]}@{number}") in taken:
+            number += 1
+        taken.add(name)
+        new[variable] = Variable(name, variable.type)
+    return new
+
+
+def _by_name(variable: Variable) -> str:
+    return variable.name
