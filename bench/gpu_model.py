@@ -1,8 +1,8 @@
 """``python -m bench gpu-model``: workloads run wholly on the CUDA backend, on an emulated device that counts.
 
 The counts are real: every launch, item, library call, transfer and wait of the run. What they would take on a
-GPU is a model (`bench.gpus`), and every line that has a modelled number says so. Published results of GPU
-Datalog engines stand beside it.
+GPU is a model (`bench.gpus`), and every line that has a modelled number says so. A workload of which the host
+did a part has no time: the part is named instead. Published results of GPU Datalog engines stand beside it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.agreement import disagreements
 from bench.catalogue import Workload, choose
-from bench.gpus import GPUS, LAUNCH_SECONDS, WAIT_SECONDS, bound
+from bench.gpus import GPUS, LAUNCH_SECONDS, WAIT_SECONDS, Gpu, bound
 from bench.prepare import Places, Prepared, prepare
 from bench.published import NINE
 
@@ -55,7 +55,8 @@ class Counted:
     moved: dict[str, int]
     by_round: tuple[dict[str, int], ...]
     emulated_seconds: float
-    model_seconds: dict[str, dict[str, float]]
+    host_work: tuple[dict[str, Any], ...]
+    model_seconds: dict[str, dict[str, float]] | None
 
     @property
     def moved_bytes(self) -> int:
@@ -158,12 +159,13 @@ def count(prepared: Prepared, threads: int | None = None, say: Say = lambda text
         watch=lambda now: say(f"round {now.rounds:,}, {now.facts:,} facts, {now.seconds:.0f} s")
     )
     seconds = time.perf_counter() - started
+    assert engine.progress is not None
+    host_work = engine.progress.host_work.entries
     traffic, statistics = device.finish(), device.statistics
     # Taken before sizes are asked for, which is no part of the run.
     launches, syncs = statistics.launches, statistics.syncs
     printed = tuple(d.relation for d in engine.program.directives if d.kind == "printsize")
     sizes = {name: len(engine[name]) for name in printed}
-    assert engine.progress is not None
     return Counted(
         prepared.workload.name,
         sizes,
@@ -179,7 +181,10 @@ def count(prepared: Prepared, threads: int | None = None, say: Say = lambda text
         dict(traffic.moved.most_common()),
         tuple(asdict(span) for span in traffic.rounds),
         seconds,
-        {gpu.name: asdict(bound(gpu, traffic.spans)) for gpu in GPUS},
+        tuple({**asdict(entry), "derives": entry.operation.derives} for entry in host_work),
+        None
+        if any(entry.operation.derives for entry in host_work)
+        else {gpu.name: asdict(bound(gpu, traffic.spans)) for gpu in GPUS},
     )
 
 
@@ -225,12 +230,7 @@ def lines(counted: Counted) -> Iterator[str]:
         f"{counted.moved_bytes / 1e9:,.3g}",
         f"{counted.peak_bytes / 1e6:,.0f}",
     )
-    seconds = [
-        _seconds(counted.model_seconds[gpu.name]["total"])
-        if counted.peak_bytes <= gpu.capacity
-        else "no room"
-        for gpu in GPUS
-    ]
+    seconds = [_cell(counted, gpu) for gpu in GPUS]
     cells = [f"{cell:>11}" for cell in numbers] + [f"{cell:>10}" for cell in seconds]
     yield f"{'model':6}{counted.workload:{_WIDTH}}" + "".join(cells)
     largest = list(counted.moved.items())[:_LARGEST_OPERATIONS]
@@ -238,10 +238,25 @@ def lines(counted: Counted) -> Iterator[str]:
         f"{name} {100 * moved / counted.moved_bytes:.0f} %" for name, moved in largest if moved
     )
     yield f"{'':8}model of the bytes by operation: {shares or 'none'}"
+    for entry in counted.host_work:
+        said = "no model: the host did" if entry["derives"] else "not in the model, planning on the host:"
+        yield (
+            f"{'':8}{said} {entry['operation']} of {' '.join(entry['of'].split())}, "
+            f"{entry['rows']:,} rows, {_seconds(entry['seconds'])}"
+        )
     if counted.workload in PUBLISHED:
         yield f"{'':8}published, {PUBLISHED[counted.workload]}"
     for problem in counted.problems:
         yield f"{'':8}WRONG SIZE {problem}"
+
+
+def _cell(counted: Counted, gpu: Gpu) -> str:
+    """The modelled time; none if the device did not do all of it, or has not the room."""
+    if counted.model_seconds is None:
+        return "–"
+    if counted.peak_bytes > gpu.capacity:
+        return "no room"
+    return _seconds(counted.model_seconds[gpu.name]["total"])
 
 
 def _seconds(value: float) -> str:

@@ -13,6 +13,7 @@ from gpuengine.errors import BackendError
 from gpuengine.kernels.contract import DeviceError, DeviceMemoryError, DeviceUnavailable
 
 if TYPE_CHECKING:
+    from gpuengine.doctor.programs import ProgramOutcome
     from gpuengine.kernels.cuda.backend import CudaBackend
     from gpuengine.kernels.cuda.selftest import Outcome
 
@@ -51,13 +52,16 @@ def check_device(arguments: argparse.Namespace) -> int:
             _print_group(group.capitalize(), entries)
     outcomes = _run_checks(backend, line, show=show)
     report["checks"] = [asdict(outcome) for outcome in outcomes]
+    programs = _run_programs(backend, line, show=show)
+    report["programs"] = [asdict(outcome) for outcome in programs]
     report["benchmark"], trouble = _run_benchmark(backend, line, show=show)
-    failed = [outcome.name for outcome in outcomes if not outcome.passed] + trouble
+    failed = [outcome.name for outcome in outcomes if not outcome.passed]
+    failed += [outcome.name for outcome in programs if not outcome.passed] + trouble
     report["works"] = not failed
     if arguments.json:
         print(json.dumps(report, ensure_ascii=False))
     else:
-        _print_verdict(len(outcomes), failed)
+        _print_verdict(len(outcomes) + len(programs), failed)
     return 1 if failed else 0
 
 
@@ -83,6 +87,40 @@ def _run_checks(backend: CudaBackend, line: LiveLine, *, show: bool) -> list[Out
             if outcome.message:
                 print(f"      {outcome.message}")
     return outcomes
+
+
+def _run_programs(backend: CudaBackend, line: LiveLine, *, show: bool) -> list[ProgramOutcome]:
+    """Whole programs, with what each asked of the device and what the host did of it."""
+    from gpuengine.doctor import programs
+
+    if show:
+        print("\nPrograms")
+    outcomes: list[ProgramOutcome] = []
+    line.show("programs")
+    for outcome in programs.run_programs(backend):
+        line.clear()
+        outcomes.append(outcome)
+        if show:
+            _print_program(outcome)
+        line.show("programs")
+    line.clear()
+    return outcomes
+
+
+def _print_program(outcome: ProgramOutcome) -> None:
+    print(
+        f"  {'ok' if outcome.passed else '!!'}  {outcome.name:30} {outcome.seconds:8.3f} s "
+        f"{outcome.launches:7,} launches {outcome.syncs:6,} waits "
+        f"{_in_units(outcome.uploaded):>7}B there {_in_units(outcome.downloaded):>7}B back",
+        flush=True,
+    )
+    if outcome.message:
+        print(f"      {outcome.message}")
+    for entry in outcome.host_work:
+        print(
+            f"      on the host: {entry.operation} of {' '.join(entry.of.split())}, "
+            f"{entry.rows:,} rows, {entry.seconds * 1e3:.3f} ms"
+        )
 
 
 def _run_benchmark(

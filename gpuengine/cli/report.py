@@ -13,6 +13,7 @@ from gpuengine.cli.live import Clock, count, peak_rss, size
 if TYPE_CHECKING:
     from gpuengine.engine import Engine
     from gpuengine.errors import Diagnostic
+    from gpuengine.evaluation.host_work import HostEntry
     from gpuengine.evaluation.materialisation import Storage
     from gpuengine.evaluation.progress import RuleStatistics, StratumStatistics
 
@@ -22,7 +23,7 @@ _SLOWEST_RULES = 25
 
 @dataclass(frozen=True, slots=True)
 class DeviceReport:
-    """What was asked of the accelerator; `rounds` are those that ran on it."""
+    """What was asked of the accelerator, and what the host did of it; `rounds` are those that ran there."""
 
     name: str
     rounds: int
@@ -32,6 +33,7 @@ class DeviceReport:
     uploaded_bytes: int
     downloaded_bytes: int
     peak_bytes: int
+    host_work: tuple[HostEntry, ...]
 
     @classmethod
     def of(cls, engine: Engine, strata: Sequence[StratumStatistics]) -> DeviceReport | None:
@@ -50,6 +52,7 @@ class DeviceReport:
             statistics.uploaded,
             statistics.downloaded,
             statistics.peak_bytes,
+            engine.progress.host_work.entries if engine.progress is not None else (),
         )
 
 
@@ -139,6 +142,7 @@ def print_tables(report: Report) -> None:
     if report.device is not None:
         console.print(_strata_table(report))
         console.print(_device_table(report.device))
+        console.print(_host_table(report.device))
     if report.rules:
         console.print(_rules_table(report))
 
@@ -188,6 +192,22 @@ def _device_table(device: DeviceReport) -> Any:
     table.add_row("copied to the device", size(device.uploaded_bytes))
     table.add_row("copied to the host", size(device.downloaded_bytes))
     table.add_row("peak device memory", size(device.peak_bytes))
+    return table
+
+
+def _host_table(device: DeviceReport) -> Any:
+    from rich.text import Text
+
+    table = table_of("on the host", "rows", "seconds", "times")
+    table.add_column("of", overflow="fold")
+    for entry in device.host_work[:_SLOWEST_RULES]:
+        numbers = (f"{entry.rows:,}", f"{entry.seconds:.3f}", f"{entry.times:,}")
+        table.add_row(str(entry.operation), *numbers, Text(" ".join(entry.of.split())))
+    if not device.host_work:
+        table.add_row("nothing", "0", "0.000", "0", "")
+    hidden = len(device.host_work) - _SLOWEST_RULES
+    if hidden > 0:
+        table.caption = f"{hidden} entries that took less not shown; --json has all"
     return table
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from gpuengine.evaluation.host_work import HostWork
+
 
 @dataclass
 class RuleStatistics:
@@ -52,10 +54,13 @@ class Progress:
     rules: dict[str, RuleStatistics] = field(default_factory=dict)
     placed: list[StratumStatistics] = field(default_factory=list)
     schemes: dict[str, SchemeChoice] = field(default_factory=dict)
+    host_work: HostWork = field(default_factory=HostWork)
 
     def restart(self) -> None:
         """Begin again with something else, for whoever watches."""
+        host_work = self.host_work
         self.__dict__.update(vars(Progress()))
+        self.host_work = host_work
 
     @property
     def where(self) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import numpy as np
 
 from gpuengine.evaluation.driver.node_room import join_large_nodes
+from gpuengine.evaluation.host_work import HostOperation
 from gpuengine.evaluation.materialisation import Materialisation, evaluate, view_aliases
 from gpuengine.evaluation.options import Options
 from gpuengine.evaluation.placement.budget import Budget
@@ -67,12 +69,21 @@ class Updater:
         count = sum(delta.count for delta in stated.values())
         if self._is_small(before, prepared, stated, count):
             try:
-                return self._maintained(before, prepared, stated, progress)
+                with self._counting(before, count):
+                    return self._maintained(before, prepared, stated, progress)
             except SlowerThanAnew:
                 if count:
                     self._given_up = count
                 progress.restart()
         return self.anew(before, prepared, stated, before.wanted, progress)
+
+    def _counting(self, before: Materialisation, count: int) -> AbstractContextManager[object]:
+        """Count a change with what the host did to compute what it changes: it is the host that maintains."""
+        if before.progress is None:
+            return nullcontext()
+        host_work = before.progress.host_work
+        host_work.is_counted |= self.options.accelerator.is_possible
+        return host_work.counting(HostOperation.UPDATE, "a change of facts or rules", count)
 
     def forget(self) -> None:
         """Do not keep what maintains a materialisation that is gone."""

@@ -56,7 +56,25 @@ def test_what_a_run_asks_is_counted(tiny: Prepared) -> None:
         KERNELS["find_matches"].streamed + SECTOR * KERNELS["find_matches"].random
     )
     assert 0 < counted.peak_bytes < 1 << 24
-    assert counted.model_seconds.keys() == {gpu.name for gpu in GPUS}
+    assert counted.model_seconds is not None and counted.model_seconds.keys() == {gpu.name for gpu in GPUS}
+    assert [entry["derives"] for entry in counted.host_work] == [False], (
+        "what the closure would be is estimated"
+    )
+
+
+def test_there_is_no_time_for_what_the_host_does(tiny: Prepared) -> None:
+    """A cycle makes a closure of it, which the host makes; and cells without a time are no zeros."""
+    nodes = 2000
+    facts = "".join(f"{n}\t{(n + 1) % nodes}\n" for n in range(nodes))
+    (tiny.facts / "edge.facts").write_text(facts)
+    counted = gpu_model.count(tiny, threads=1)
+    assert counted.sizes == {"path": nodes**2} and counted.model_seconds is None
+    (made,) = (entry for entry in counted.host_work if entry["operation"] == "making a scheme")
+    assert made["of"] == "path" and made["rows"] >= nodes**2 and made["derives"]
+    first, *others = gpu_model.lines(counted)
+    assert first.split()[-len(GPUS) :] == ["–"] * len(GPUS)
+    assert any(line.strip().startswith("no model: the host did making a scheme of path, ") for line in others)
+    assert counted.to_json()["model_seconds"] is None
 
 
 def test_bytes_of_every_operation() -> None:
@@ -103,6 +121,7 @@ def test_launches_and_work_overlap_between_waits() -> None:
 def test_a_faster_memory_is_never_slower(tiny: Prepared) -> None:
     seconds = gpu_model.count(tiny, threads=1).model_seconds
     by_rate = sorted(GPUS, key=lambda gpu: gpu.memory_rate)
+    assert seconds is not None
     totals = [seconds[gpu.name]["total"] for gpu in by_rate]
     assert totals == sorted(totals, reverse=True)
 

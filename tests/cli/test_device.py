@@ -55,6 +55,9 @@ def test_json_says_where_it_ran(
     assert device["launches"] > 0 and device["uploaded_bytes"] > 0
     assert device["syncs_per_round"] == pytest.approx(device["syncs"] / 3)
     assert device["peak_bytes"] > 0 and device["downloaded_bytes"] > 0
+    (planning,) = device["host_work"]
+    assert planning.pop("seconds") > 0
+    assert planning == {"operation": "statistics", "of": "path", "rows": 2, "times": 1}
     assert opened == [(0, None)]
 
 
@@ -96,6 +99,8 @@ def test_statistics_show_strata_and_device(
         "host syncs",
         "a round",
         "peak device memory",
+        "on the host",
+        "statistics",
     ):
         assert words in shown
     assert main(("run", "reach.dl", "-F", "facts", "-D", "out", "--stats", "--backend", "cpu")) == 0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpuengine.cli import main
-from gpuengine.doctor import Finding, checkup, examine, tuning
+from gpuengine.doctor import Finding, checkup, examine, programs, tuning
 from gpuengine.doctor.tuning import Measured, RoundTimes, choose, measure
 from gpuengine.evaluation.placement import accelerator
 from gpuengine.evaluation.thresholds import Thresholds, load_thresholds, store_thresholds
@@ -26,7 +26,7 @@ from gpuengine.kernels.cuda.spec import KERNELS, DeviceKernel, bind
 from tests.kernels.cuda.stand_in import StandIn
 
 SMALL = 600
-FEW = ("device: sort", "set: hashed pairs", "pipeline: compare")
+FEW = ("device: sort", "set: hashed pairs", "pipeline: compare", "program: joins", "program: aggregates")
 
 
 class UnsortedAtTheEnd(EmulatedDevice):
@@ -101,8 +101,10 @@ BROKEN: list[tuple[type[EmulatedDevice], str]] = [
 
 
 def use(monkeypatch: pytest.MonkeyPatch, device: EmulatedDevice, names: Sequence[str] = FEW) -> None:
-    """Have the command line find a device, with a few checks and small inputs."""
+    """Have the command line find a device, with a few checks and programs, and small inputs."""
     checks = [check for check in all_checks() if check.name in names]
+    some = [check for check in programs.PROGRAMS if check.name in names]
+    monkeypatch.setattr(programs, "PROGRAMS", some)
     monkeypatch.setattr(backend, "open_device", lambda index=0, memory=None: CudaBackend(device))
     monkeypatch.setattr(selftest, "all_checks", lambda: checks)
     monkeypatch.setattr(selftest, "DEFAULT_SIZE", SMALL)
@@ -149,11 +151,12 @@ def test_report(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     use(monkeypatch, EmulatedDevice(threads=1))
     assert main(["doctor", "--device"]) == 0
     printed = capsys.readouterr().out
+    assert "on the host: aggregate of degree(x, n) :- " in printed
     for name in FEW:
         assert f"  ok  {name} " in printed
     for word in ("Versions", "numba-cuda", "driver", "emulated", "closure, CPU", "closure, device", "keys/s"):
         assert word in printed
-    assert printed.endswith("All 3 checks passed. A report from a real GPU helps us: please send it.\n")
+    assert printed.endswith("All 5 checks passed. A report from a real GPU helps us: please send it.\n")
 
 
 def test_json_report(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +164,12 @@ def test_json_report(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert main(["doctor", "--device", "0", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["works"] is True
-    assert [(check["name"], check["passed"]) for check in report["checks"]] == [(name, True) for name in FEW]
+    found = [*report["checks"], *report["programs"]]
+    assert [(check["name"], check["passed"]) for check in found] == [(name, True) for name in FEW]
+    joins, aggregates = report["programs"]
+    assert joins["launches"] > joins["syncs"] > 0 and joins["uploaded"] > 0 and joins["host_work"] == []
+    assert {entry["operation"] for entry in aggregates["host_work"]} == {"aggregate"}
+    assert all(entry["rows"] > 0 and entry["seconds"] > 0 for entry in aggregates["host_work"])
     assert report["device"]["name"] == "emulated"
     measured = {line["name"]: line for line in report["benchmark"]}
     assert measured["closure, CPU"]["amount"] == measured["closure, device"]["amount"] > 60
@@ -178,6 +186,24 @@ def test_a_failed_check_fails_the_command(
     assert "  !!  device: sort " in printed and "  ok  device: scan " in printed
     assert "keys sorted: " in printed
     assert "1 failed: device: sort\nPlease send us this report." in printed
+
+
+def test_every_program_derives_what_the_cpu_does() -> None:
+    outcomes = list(programs.run_programs(CudaBackend(EmulatedDevice(threads=2)), nodes=60, degree=3))
+    assert [(outcome.name, outcome.message) for outcome in outcomes if not outcome.passed] == []
+    assert [outcome.name for outcome in outcomes] == [check.name for check in programs.PROGRAMS]
+    asked = {outcome.name: {entry.operation for entry in outcome.host_work} for outcome in outcomes}
+    assert asked["program: joins"] == set() and "update" in asked["program: an update"]
+
+
+def test_a_program_that_comes_out_otherwise_fails() -> None:
+    def first(device: EmulatedDevice) -> programs.ProgramOutcome:
+        return next(programs.run_programs(CudaBackend(device), nodes=60, degree=3))
+
+    outcome = first(ForgetfulSelect(threads=1))
+    assert not outcome.passed and " on the CPU" in outcome.message
+    dead = first(Dies(threads=1))
+    assert not dead.passed and "an illegal memory access" in dead.message and dead.launches == 0
 
 
 def test_a_device_that_dies_is_reported(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from gpuengine.errors import EvaluationError
+from gpuengine.evaluation.host_work import Counted, HostOperation
 from gpuengine.evaluation.progress import SchemeChoice
 from gpuengine.evaluation.rules.context import Context
 from gpuengine.language.program import Rule
@@ -119,8 +121,9 @@ class StratumSchemes:
         if known.candidate.linear:
             source = known.candidate.sources[0]
             edges, permutation = self.database.tables[source.relation], source.permutation
-        for batch in edges.scan():
-            closure.insert(Part(edges, permutation).outward(batch), len(batch[0]))
+        with self._counting(HostOperation.SCHEME, name, len(edges)):
+            for batch in edges.scan():
+                closure.insert(Part(edges, permutation).outward(batch), len(batch[0]))
         table = self.database.tables[name]
         for scheme in self.database.tables.values():
             if isinstance(scheme, Union):
@@ -163,7 +166,9 @@ class StratumSchemes:
         table = self.database.tables[name]
         assert isinstance(table, Table)
         scheme.widen(table.bounds)
-        scheme.insert(table.columns(), len(table))
+        if len(table):
+            with self._counting(HostOperation.SCHEME, name, len(table)):
+                scheme.insert(table.columns(), len(table))
         self.database.tables[name] = scheme
         self._handle(candidate)
         self._note(name, scheme.kind, f"{candidate.why}; {why}" if why else candidate.why)
@@ -200,8 +205,13 @@ class StratumSchemes:
             columns = list(source.permutation)
         if not isinstance(table, Table) or not len(table):
             return ClosureEstimate(0, 0, 0.0, True)
-        ids = table.columns()
-        return estimate_closure(ids[columns[0]], ids[columns[1]])
+        with self._counting(HostOperation.STATISTICS, name, len(table)):
+            ids = table.columns()
+            return estimate_closure(ids[columns[0]], ids[columns[1]])
+
+    @property
+    def _counting(self) -> Callable[[HostOperation, str, int], AbstractContextManager[Counted]]:
+        return self.context.progress.host_work.counting
 
     def _note(self, name: str, kind: str, why: str) -> None:
         self.context.progress.schemes[name] = SchemeChoice(kind, why)

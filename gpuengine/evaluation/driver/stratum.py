@@ -12,6 +12,7 @@ from gpuengine.evaluation.driver.node_tables import StratumNodes
 from gpuengine.evaluation.driver.scheme_choice import StratumSchemes
 from gpuengine.evaluation.driver.small_rounds import Outcome, SmallRounds
 from gpuengine.evaluation.driver.table_modules import TableModules
+from gpuengine.evaluation.host_work import HostOperation
 from gpuengine.evaluation.placement.failures import device_failures
 from gpuengine.evaluation.progress import StratumStatistics
 from gpuengine.evaluation.rules.body import BodyProgram
@@ -170,7 +171,7 @@ class StratumEvaluation:
         """Everything that is there by now is the first delta."""
         self.modules.close()
         for scheme in self.schemes:
-            scheme.renew()
+            self._change(scheme, scheme.renew)
         self._finish_round(1)
 
     def _settle(self) -> None:
@@ -215,7 +216,7 @@ class StratumEvaluation:
         work = sum(self.run_variant(variant) for variant in self.recursive if self._has_new(variant))
         self.modules.close()
         for scheme in self.schemes:
-            scheme.advance()
+            self._change(scheme, scheme.advance)
         self.retrying(self._index_deltas)
         for table in self.tables:
             table.drop_stale_indexes()
@@ -240,7 +241,7 @@ class StratumEvaluation:
         rules = list(dict.fromkeys(variant.rule for variant in self.stratum.recursive))
         rules = [rule for rule in rules if rule not in self.choice.handled]
         self._evaluate_rules(self._as_evaluated(self.modules.rewritten(rules)))
-        closure.renew()
+        self._change(closure, closure.renew)
         self._finish_round(0)
 
     def leave_outgrown_nodes(self) -> bool:
@@ -286,7 +287,23 @@ class StratumEvaluation:
 
     def run_variant(self, variant: Variant) -> int:
         """Evaluate a variant; to do it twice over the same rows adds nothing."""
-        return self.retrying(lambda: self.runner.run(variant))
+        if not self.placement.current.on_host:
+            return self.retrying(lambda: self.runner.run(variant))
+        with self.context.progress.host_work.counting(HostOperation.RULES, self._names) as counted:
+            counted.rows = self.retrying(lambda: self.runner.run(variant))
+        return counted.rows
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(self.stratum.relations)
+
+    def _change(self, scheme: Scheme, change: Callable[[], int]) -> None:
+        """Have what a relation was given become NEW."""
+        if isinstance(scheme, Table):
+            change()
+            return
+        with self.context.progress.host_work.counting(HostOperation.SCHEME, scheme.name) as counted:
+            counted.rows = change()
 
     def retrying(self, action: Callable[[], T]) -> T:
         """Do what can be done again if the accelerator runs out of memory, with more room or on the host."""
@@ -333,7 +350,9 @@ class StratumEvaluation:
         largest = min(SMALL_DELTA, self.placement.largest_host_delta)
         limits = (-1, -1) if self.context.plan.size_limits else (largest, SMALL_WORK)
         started = time.perf_counter()
-        outcome, rounds = loop.run(limits, self._before_growth)
+        with self.context.progress.host_work.counting(HostOperation.RULES, self._names) as counted:
+            outcome, rounds = loop.run(limits, self._before_growth)
+            counted.rows = sum(body.candidates for body, _, _ in loop.programs) - sum(before)
         # The compiled loop does not time its variants one by one.
         seconds = (time.perf_counter() - started) / len(loop.programs)
         for k, variant in enumerate(self.recursive):

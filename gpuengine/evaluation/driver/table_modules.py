@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpuengine.evaluation.host_work import HostOperation
 from gpuengine.evaluation.rules.context import Context
 from gpuengine.language.program import Rule
 from gpuengine.planning.linearise import external_name, linear_rule, read_external, with_external_facts
@@ -95,9 +96,11 @@ class TableModules:
         """Close the tables of symmetric and transitive relations over what was added to them."""
         for closing in self.closing:
             table = closing.module.table
-            fresh = [column[closing.closed :].copy() for column in table.columns()]
-            found = closing.module.add(fresh, len(fresh[0]))
-            table.insert(found, len(found[0]))
+            added = len(table) - closing.closed
+            with self.context.progress.host_work.counting(HostOperation.SCHEME, table.name, added):
+                fresh = [column[closing.closed :].copy() for column in table.columns()]
+                found = closing.module.add(fresh, len(fresh[0]))
+                table.insert(found, len(found[0]))
             closing.closed = len(table)
 
     def _linearise(

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuengine.errors import FunctorError, Interrupted
+from gpuengine.evaluation.host_work import HostOperation
 from gpuengine.evaluation.rules.aggregate import apply_aggregate
 from gpuengine.evaluation.rules.calculation import is_calculable
 from gpuengine.evaluation.rules.compute import Bindings, apply_comparison, is_range, ranged
@@ -457,10 +458,16 @@ def _computed(
         return
     first, *rest = computations
     if isinstance(first.step.literal, Atom | Negation):
-        for made in read_scheme(first.step, first.domain, bindings, database, stop):
+        reading = read_scheme(first.step, first.domain, bindings, database, stop)
+        for made in database.host_work.each(
+            HostOperation.READ, _relation(first.step.literal), reading, lambda some: some.rows
+        ):
             yield from _computed(rest, made, database, stop)
     elif isinstance(first.step.literal, Comparison) and is_range(first.step.literal):
-        for made in ranged(first.step.literal, bindings, database.dictionary):
+        ranging = ranged(first.step.literal, bindings, database.dictionary)
+        for made in database.host_work.each(
+            HostOperation.COMPUTATION, database.host_work.rule, ranging, lambda some: some.rows
+        ):
             yield from _computed(rest, made, database, stop)
             if stop[0]:
                 return
@@ -471,7 +478,8 @@ def _computed(
 
 def _apply(literal: Literal, bindings: Bindings, database: Database, stop: np.ndarray) -> None:
     if isinstance(literal, Comparison):
-        apply_comparison(literal, bindings, database.dictionary)
+        with database.host_work.counting(HostOperation.COMPUTATION, database.host_work.rule, bindings.rows):
+            apply_comparison(literal, bindings, database.dictionary)
         return
     assert isinstance(literal, Aggregate)
 
@@ -483,4 +491,9 @@ def _apply(literal: Literal, bindings: Bindings, database: Database, stop: np.nd
         program = compile_body(body, plan, database, sink=wanted, stop=stop, given=names)
         yield from program.collect(*program.feed(given))
 
-    apply_aggregate(literal, bindings, database, collect)
+    with database.host_work.counting(HostOperation.AGGREGATE, database.host_work.rule, bindings.rows):
+        apply_aggregate(literal, bindings, database, collect)
+
+
+def _relation(literal: Atom | Negation) -> str:
+    return literal.atom.relation if isinstance(literal, Negation) else literal.relation

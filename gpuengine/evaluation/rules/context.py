@@ -54,6 +54,7 @@ class Context:
     def __post_init__(self) -> None:
         self.workers = Workers(self.options.threads)
         self.budget = Budget(self.options.memory)
+        self._count_host_work()
 
     def with_plan(self, plan: Plan) -> Context:
         """The same with another plan."""
@@ -64,8 +65,13 @@ class Context:
     def begin(self, progress: Progress, deadline: float = math.inf) -> None:
         """Go on with another piece of work."""
         self.progress = progress
+        self._count_host_work()
         self.deadline = deadline
         self.name_rules()
+
+    def _count_host_work(self) -> None:
+        self.database.host_work = self.progress.host_work
+        self.database.host_work.is_counted |= self.placement.is_active
 
     def name_rules(self) -> None:
         """Have the limits of the operation tell by which rule they were passed."""

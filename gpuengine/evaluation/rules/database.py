@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from gpuengine.evaluation.host_work import HostOperation, HostWork
 from gpuengine.evaluation.rules.evaluators import Evaluators
 from gpuengine.kernels.contract import Backend, ValueTable
 from gpuengine.kernels.cpu.backend import CPU
@@ -24,7 +25,8 @@ class Database:
     be; the cost model then assumes it large (`growing` names those relations). Tables are made on
     `backend`, and may move. `evaluators` know by what each rule is evaluated; the nodes of hypertrees are
     relations here as well, as long as there is room for them. Given `tables`, it has these only: a query
-    reads a few relations of a program that may have thousands.
+    reads a few relations of a program that may have thousands. `host_work` is where who evaluates over it
+    counts what the host does.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Database:
         )
         self.growing: frozenset[str] = frozenset()
         self.evaluators = Evaluators(Chooser((), {}))
+        self.host_work = HostWork()
         self._values: dict[str, ValueTable] = {}
         self._sizes: dict[str, int] = {}
 
@@ -70,7 +73,12 @@ class Database:
     def skew(self, relation: str, column: int) -> float:
         """1 if nothing is known."""
         scheme = self.tables[relation]
-        return scheme.skew(column) if isinstance(scheme, Table) else 1.0
+        if not isinstance(scheme, Table):
+            return 1.0
+        if scheme.backend.on_host:
+            return scheme.skew(column)
+        with self.host_work.counting(HostOperation.STATISTICS, relation, len(scheme)):
+            return scheme.skew(column)
 
     def value_table(self, space: str) -> ValueTable:
         """The values of a space's ids, for comparisons in pipelines."""

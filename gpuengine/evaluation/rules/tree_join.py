@@ -7,11 +7,13 @@ head, or lie between such, are joined: from the leaves up, each join projected t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpuengine.evaluation.host_work import Counted, HostOperation
 from gpuengine.evaluation.rules.bounds import flow_bounds
 from gpuengine.evaluation.rules.context import Context
 from gpuengine.evaluation.rules.reduction import Instantiations, Reduction, read_instantiations
@@ -111,7 +113,8 @@ class TreeJoin:
         assert shape is not None
         reduction = self._reduction(variant, shape)
         needed = shape.needed
-        root = reduction.reduced(shape.tree.root)
+        with self._counting(variant.rule):
+            root = reduction.reduced(shape.tree.root)
         if not root.count:
             return 0
         head = self._database.tables[variant.rule.head.relation]
@@ -121,6 +124,9 @@ class TreeJoin:
         backend = head.backend if isinstance(head, Table) else self._context.placement.current
         with TemporaryTables(self._database, backend) as tables:
             return self._join(variant, shape, needed, reduction, tables, runner)
+
+    def _counting(self, rule: Rule, rows: int = 0) -> AbstractContextManager[Counted]:
+        return self._context.progress.host_work.counting(HostOperation.REDUCTION, rule.text, rows)
 
     def _shape(self, rule: Rule) -> _Shape | None:
         if rule not in self._shapes:
@@ -146,7 +152,9 @@ class TreeJoin:
                 at: read_instantiations(atom, _domain(variant, at), self._database)
                 for at, atom in atoms.items()
             }
-            last = key, Reduction(shape.tree, active, variant.delta, self._context.stop)
+            given = sum(one.count for one in active.values())
+            with self._counting(variant.rule, given):
+                last = key, Reduction(shape.tree, active, variant.delta, self._context.stop)
             self._context.last_reduction = last
         return last[1]
 
@@ -184,7 +192,9 @@ class TreeJoin:
             upwards = shape.wanted | (frozenset() if is_root else shape.edges[shape.tree.parent[position]])
             beside = frozenset().union(*(literal_variables(atom) for atom in below[position]))
             kept = _sorted(shape.edges[position] & (upwards | beside))
-            found = reduction.reduced(position).projected(kept)
+            with self._counting(rule) as counted:
+                found = reduction.reduced(position).projected(kept)
+                counted.rows = found.count
             own = tables.holding(list(found.columns.values()), found.count)
             own_atom = Atom(own.name, kept, rule.span)
             if is_root:

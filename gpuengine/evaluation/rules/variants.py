@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuengine.errors import EvaluationError, Interrupted, MemoryBudgetError
+from gpuengine.evaluation.host_work import HostOperation
 from gpuengine.evaluation.rules.body import BodyProgram, compile_body, is_relational
 from gpuengine.evaluation.rules.bounds import flow_bounds, widen_head
 from gpuengine.evaluation.rules.context import Context
@@ -179,7 +180,7 @@ class VariantRunner:
     def run(self, variant: Variant) -> int:
         """Evaluate a variant over its driver; returns the candidates seen."""
         head = self.context.database.tables[variant.rule.head.relation]
-        self.context.progress.rule = variant.rule.text
+        self.context.progress.rule = self.context.progress.host_work.rule = variant.rule.text
         started = time.perf_counter()
         candidates = self._run_otherwise(variant)
         if candidates is not None:
@@ -295,7 +296,8 @@ class VariantRunner:
         for columns, rows in self._heads(body, variant):
             seen += rows
             bounds = list(head.bounds)
-            taken += head.insert(columns, rows)
+            with self.context.progress.host_work.counting(HostOperation.SCHEME, head.name, rows):
+                taken += head.insert(columns, rows)
             if list(head.bounds) != bounds:
                 flow_bounds(self.bound_rules, self.context.database)
             self.context.check_budget(head, variant.rule.text)
