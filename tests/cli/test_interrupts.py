@@ -17,7 +17,7 @@ LARGE_OUTPUT = """
 .output n
 n(x) :- x = range(0, 4000000).
 """
-SOON = 3.0  # a second is promised; the machine may be busy
+SOON = 3.0  # seconds of the processor: a second is promised, of two threads
 
 
 def assert_interrupted(process: OnTerminal, seconds: float, code: int = 130) -> None:

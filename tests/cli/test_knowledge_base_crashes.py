@@ -182,7 +182,7 @@ def test_ctrl_c_just_after_the_commit(tmp_path: Path) -> None:
     )
     for pause in ("0.2", "30"):  # unwound, or ended from outside
         command = [sys.executable, "-c", script, "update", kb, f"--insert=edge={tmp_path / 'f'}", pause]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
         assert (done.returncode, done.stdout) == (130, "")
         assert done.stderr.startswith("interrupted; the update is committed")
         assert (1, 4) in state_of(kb)["path"]
@@ -215,7 +215,7 @@ def test_interrupted_just_after_the_commit(tmp_path: Path) -> None:
         "print(sorted(kb['edge']) == sorted(saved['edge']), (3, 4) in kb['edge'])\n"
     )
     command = [sys.executable, "-c", script, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert (done.stdout, done.stderr) == ("KeyboardInterrupt\nTrue True\n", "")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -42,7 +41,9 @@ def test_options_of_the_other_place_are_refused(tmp_path: Path, command: str, me
     assert message in done.stderr
 
 
-def test_mistakes_are_found_before_spark_is_started(tmp_path: Path) -> None:
+def test_mistakes_are_found_before_spark_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no Java that Spark could be started with: that would be said instead."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
     folder = reach_project(tmp_path)
     (folder / "bad.dl").write_text(".decl a(x: number)\n.output a(IO=arrow)\n")
     gpuengine("run", "reach.dl", "-F", "facts", "-D", "out", "--save", "kb", cwd=folder)
@@ -52,10 +53,9 @@ def test_mistakes_are_found_before_spark_is_started(tmp_path: Path) -> None:
         (("run", "reach.dl", "-D", "-", "--json"), "--json needs standard output"),
         (("update", "kb", "--insert", "edge=facts/edge.facts"), "kb is a knowledge base of one engine"),
     ):
-        began = time.perf_counter()
         done = gpuengine(*arguments, *ON_SPARK, cwd=folder)
         assert done.returncode == 1 and message in done.stderr
-        assert "Traceback" not in done.stderr and time.perf_counter() - began < 30
+        assert "Traceback" not in done.stderr
 
 
 def test_of_what_the_jvm_wrote_the_lines_that_tell_are_shown() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.processes import OnTerminal, gpuengine, reach_project, visible_files
+from tests.cli.processes import OnTerminal, gpuengine, reach_project, visible_files, worked_by_children
 
 CLOSURE = """
 .decl edge(x: number, y: number)
@@ -21,7 +21,7 @@ path(x, z) :- path(x, y), path(y, z).
 """
 NODES = 60_000
 PAIRS = NODES * (NODES - 1) // 2
-AT_ONCE = 20.0  # seconds; listing 1.8 billion pairs takes minutes, and the machine may be busy
+AT_ONCE = 20.0  # seconds of the processor; listing 1.8 billion pairs takes minutes
 
 
 def project(folder: Path, edges: np.ndarray | list[tuple[int, int]], header: str = ".output path\n") -> Path:
@@ -145,11 +145,11 @@ def test_statistics_say_how_relations_are_stored(huge: Path) -> None:
 
 
 def test_sizes_are_exact_and_nothing_is_listed(huge: Path) -> None:
-    started = time.monotonic()
+    before = worked_by_children()
     done = gpuengine("run", "p.dl", "-F", ".", "--memory", "500MB", cwd=huge)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"path\t{PAIRS}\n"
-    assert time.monotonic() - started < AT_ONCE
+    assert worked_by_children() - before < AT_ONCE
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_sizes_are_exact_and_nothing_is_listed(huge: Path) -> None:
     [("path(x, y)", PAIRS, 5), ("path(y, x)", PAIRS, 5), ("path(7, x)", NODES - 8, 5), ("path(9, 7)", 0, 0)],
 )
 def test_queries_with_a_limit_answer_at_once(huge: Path, query: str, count: int, rows: int) -> None:
-    started = time.monotonic()
+    before = worked_by_children()
     done = gpuengine("query", "p.dl", query, "-F", ".", "--limit", "5", "--json", cwd=huge)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
@@ -166,7 +166,7 @@ def test_queries_with_a_limit_answer_at_once(huge: Path, query: str, count: int,
         assert all(x < y for x, y in found["rows"])
     if query == "path(y, x)":
         assert found["columns"] == ["y", "x"] and all(y < x for y, x in found["rows"])
-    assert time.monotonic() - started < AT_ONCE
+    assert worked_by_children() - before < AT_ONCE
 
 
 def test_a_table_that_is_far_too_large_is_refused(huge: Path) -> None:

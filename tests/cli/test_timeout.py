@@ -78,7 +78,14 @@ def test_timeout_in_python(in_main_thread: bool) -> None:
 
     def work() -> None:
         try:
-            kb.materialise(timeout=0.5)
+            for seconds in (0.5, 4, 32):  # a busy machine may need some of them to begin
+                with pytest.raises(ge.TimedOut) as caught:
+                    kb.materialise(timeout=seconds)
+                told = f"out of time: stopped after {seconds:g} s; nothing was changed"
+                assert str(caught.value).startswith(told)
+                if "\n" in str(caught.value):
+                    break
+            raised.append(caught.value)
         except BaseException as error:
             raised.append(error)
 
@@ -89,5 +96,5 @@ def test_timeout_in_python(in_main_thread: bool) -> None:
         thread.start()
         thread.join()
     assert isinstance(raised[0], ge.TimedOut)
-    assert "out of time: stopped after 0.5 s; nothing was changed\n  while deriving by: n(" in str(raised[0])
+    assert "\n  while deriving by: n(" in str(raised[0])
     assert list(kb["n"]) == [(0,)]

@@ -62,9 +62,9 @@ def test_a_flag_set_by_another_thread_stops_the_run(backend: Backend, shape: str
     out = backend.rows(len(program.pipeline.sink.registers))
     timer = threading.Timer(0.1, lambda: stop.__setitem__(0, 1))
     timer.start()
-    started = time.perf_counter()
+    started = time.process_time()
     assert program.run(out, 0, 1 if shape == "one driver row" else COUNT) is Status.STOPPED
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
     assert out.count == 0
 
 

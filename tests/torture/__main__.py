@@ -32,7 +32,6 @@ def main(arguments: list[str] | None = None) -> int:
         from tests.torture.worker import work
 
         work(KINDS[kinds[0]], seed, options.cases, options.seconds)
-    print(f"seeds from {seed}", flush=True)
     runner = Runner(kinds, seed, options.minutes, options.cases, options.processes)
     failures = runner.run()
     print(runner.counts())

@@ -66,6 +66,7 @@ class Runner:
         """Until the time is over, all cases are done, or Ctrl-C."""
         threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(self.processes)]
         try:
+            print(f"seeds from {self.seed}", file=self.out, flush=True)
             for thread in threads:
                 thread.start()
             while any(thread.is_alive() for thread in threads):
@@ -78,7 +79,7 @@ class Runner:
                     _end(worker)
             for thread in threads:
                 if thread.is_alive():
-                    thread.join(10)
+                    thread.join(60)
         self._show(last=True)
         return self.failures
 
