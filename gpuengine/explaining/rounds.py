@@ -115,20 +115,20 @@ class Rounds:
             for written in self._own_rules(name):
                 if not written.deep:
                     self._propose_all(name, written)
-        number = 1
+        number = 0
         latest = max((height for _, height in self._paths.values()), default=0)
         while True:
+            number += 1
+            for name in self._of:
+                for written in self._own_rules(name):
+                    for place in written.deep:
+                        self._propose_from(name, written, place)
             for name, (_, height) in self._paths.items():
                 if name in self._of and height == number:
                     self._propose_relation(name)
             came = self._end_round()
             if is_done() or (not came and number >= latest):
                 return
-            number += 1
-            for name in self._of:
-                for written in self._own_rules(name):
-                    for place in written.deep:
-                        self._propose_from(name, written, place)
 
     def _own_rules(self, name: str) -> Sequence[WrittenRule]:
         return self._paths[name][0] if name in self._paths else self._rules.of(name)

@@ -87,7 +87,10 @@ class Checker:
                 known.setdefault(proof.steps[other].fact.relation, set()).add(held[other])
             own = [rule for rule in self.rules if rule.head.relation == relation]
             if derivation.kind == "rule":
-                assert row in self.apply(own, known).get(relation, ()), f"no rule gives {step.fact}"
+                given = self.apply(own, known).get(relation, set())
+                if relation in self.program.equivalences:  # has rules that are not written
+                    given |= _equal(known.get(relation, set()))
+                assert row in given, f"no rule gives {step.fact}"
             else:
                 assert relation in self.chains, f"{relation} is no chain"
                 assert row in self.closed(relation, own, known), f"nothing leads to {step.fact}"
@@ -97,8 +100,7 @@ class Checker:
         while True:
             rows = known.get(relation, set()) | self.apply(own, known).get(relation, set())
             if relation in self.program.equivalences:
-                rows |= {(b, a) for a, b in rows} | {(a, a) for pair in rows for a in pair}
-                rows |= {(a, d) for a, b in rows for c, d in rows if b == c}
+                rows |= _equal(rows)
             if rows == known.get(relation, set()):
                 return rows
             known = {**known, relation: rows}
@@ -120,6 +122,12 @@ class Checker:
             for name, rows in new.items():
                 known[name] = known[name] | rows
                 heights[name].update(dict.fromkeys(rows, number))
+
+
+def _equal(rows: set[Any]) -> set[Any]:
+    """What an equivalence has with these pairs, in one step."""
+    swapped, ends = {(b, a) for a, b in rows}, {(a, a) for pair in rows for a in pair}
+    return swapped | ends | {(a, d) for a, b in rows for c, d in rows if b == c}
 
 
 def composes_itself(rule: Rule) -> bool:

@@ -69,24 +69,25 @@ def check_case(case: Case) -> None:
 
 
 @given(cases(types=("number",)))
+@settings(max_examples=20)
 def test_random_programs_over_numbers(case: Case) -> None:
     check_case(case)
 
 
 @given(cases())
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_random_programs_over_primitive_types(case: Case) -> None:
     check_case(case)
 
 
 @given(counters())
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_computed_recursion(case: Case) -> None:
     check_case(case)
 
 
 @given(cases(types=("number",)))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_going_forth_finds_the_same_heights(case: Case) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(searching, "_MOST_INSTANCES", 0)
@@ -161,7 +162,7 @@ def random_facts(chance: random.Random, stated: bool) -> dict[str, set[tuple[int
 
 
 @given(st.integers(0, 10**6), st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_chains(seed: int, stated: bool) -> None:
     facts = random_facts(random.Random(seed), stated)
     checker, heights = chain_checker(facts)
