@@ -86,7 +86,25 @@ def has_no_carrier(program: Program) -> str:
             if attribute.type.kind in (Kind.RECORD, Kind.ADT):
                 of_type = f"values of type {attribute.type.name}"
                 return f"{relation.name} has {of_type}, which only one engine can hold"
+    for rule in program.rules:
+        if any(_asks_for_an_id(term) for part in rule.body for term in _outer_terms(part)):
+            return f"{rule.head.relation} needs ord or autoinc, and only one engine can number values"
     return ""
+
+
+def _outer_terms(literal: Literal) -> list[Term | Wildcard]:
+    if isinstance(literal, Comparison):
+        return [literal.left, literal.right]
+    if isinstance(literal, Aggregate):
+        target = [] if literal.target is None else [literal.target]
+        return [*target, *(term for part in literal.body for term in _outer_terms(part))]
+    return []
+
+
+def _asks_for_an_id(term: Term | Wildcard) -> bool:
+    if isinstance(term, Functor | Pack):
+        return (isinstance(term, Functor) and term.op == "ord") or any(map(_asks_for_an_id, term.args))
+    return False
 
 
 def symbol_constants(program: Program, space: str) -> list[int | float | str]:

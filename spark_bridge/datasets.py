@@ -26,6 +26,7 @@ from gpuengine.io.options import (
     reading_dialect,
     text_dialect,
 )
+from gpuengine.language.parameters import is_a_stream
 from gpuengine.language.program import Attribute, Directive, Kind, Relation
 from gpuengine.spark_bridge.failures import spark_failures
 from gpuengine.spark_bridge.filesystem import FileSystem, beside_of, join, name_of, parent_of
@@ -411,7 +412,7 @@ def find_targets(directives: Iterable[Directive], output_dir: str) -> list[Targe
     targets: dict[tuple[str, str], Target] = {}
     owner: dict[str, str] = {}
     for directive in directives:
-        if directive.kind != "output" or directive.params.get("IO") in ("stdout", "stdoutprintsize"):
+        if directive.kind != "output" or is_a_stream(directive.params):
             continue
         target = _target(directive.relation, directive.params, output_dir)
         if owner.setdefault(target.path, target.relation) != target.relation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from gpuengine.cli.failures import outcome, say_when_interrupted, settled_when_e
 from gpuengine.cli.live import LiveLine
 from gpuengine.errors import DataError, GpuEngineError
 from gpuengine.io import output_path
+from gpuengine.language.parameters import DATABASES, is_a_stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,12 +51,26 @@ def find_outputs(engine: Engine, output_dir: Path | None) -> list[Output]:
         if directive.kind != "output":
             continue
         relation, params = directive.relation, directive.params
-        printed = output_dir is None or params.get("IO") == "stdout"
+        printed = output_dir is None or is_a_stream(params)
+        if output_dir is None:
+            directive = as_printed(directive)
         path = None if printed or output_dir is None else output_path(relation, params, output_dir)
-        if path is not None and owner.setdefault(path, relation) != relation:
-            raise DataError(f"{owner[path]} and {relation} would both be written to {path}")
+        if path is not None and params.get("IO") in DATABASES:
+            directive = replace(directive, params={"name": relation, **params})
+            owner.setdefault(path, "")
+            if owner[path]:
+                raise DataError(f"{owner[path]} and {relation} would both be written to {path}")
+        elif path is not None and owner.setdefault(path, relation) != relation:
+            raise DataError(f"{owner[path] or 'a database'} and {relation} would both be written to {path}")
         outputs[relation, path] = Output(directive, path)
     return list(outputs.values())
+
+
+def as_printed(directive: Directive) -> Directive:
+    """An ``.output`` that ``-D-`` prints: as in Soufflé, under the names of attributes if it has no ``IO=``."""
+    if "IO" in directive.params:
+        return directive
+    return replace(directive, params={"headers": "true", **directive.params})
 
 
 def check_outputs(outputs: Iterable[Output], output_dir: Path | None, *, as_json: bool) -> None:

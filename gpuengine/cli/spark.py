@@ -292,8 +292,13 @@ def _macros(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _printed(directives: tuple[Directive, ...], *, everything: bool) -> list[Directive]:
+    from gpuengine.cli.outputs import as_printed
+    from gpuengine.language.parameters import is_a_stream
+
     outputs = [d for d in directives if d.kind == "output"]
-    return [d for d in outputs if everything or d.params.get("IO") == "stdout"]
+    if everything:
+        return [as_printed(d) for d in outputs]
+    return [d for d in outputs if is_a_stream(d.params)]
 
 
 def _print(engine: Engine, results: Materialisation, printed: list[Directive]) -> None:

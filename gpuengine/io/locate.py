@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpuengine.errors import DataError
-from gpuengine.io.options import Format, format_of
-from gpuengine.language.parameters import flag
+from gpuengine.io.options import DATABASES, Format, format_of
+from gpuengine.language.parameters import flag, is_a_stream
 
 STDIN = Path("-")
 
@@ -21,7 +21,16 @@ _TEXT = (".csv", ".tsv", ".txt")
 _COLUMNAR = (".parquet", ".pq", ".arrow", ".arrows", ".ipc", ".feather")
 _SUFFIXES = tuple(s + z for s in (".facts", *_TEXT) for z in ("", ".gz", ".zst")) + _COLUMNAR
 
-_DEFAULT_SUFFIX = {Format.TEXT: ".csv", Format.PARQUET: ".parquet", Format.ARROW: ".arrow"}
+_DEFAULT_SUFFIX = {
+    Format.TEXT: ".csv",
+    Format.PARQUET: ".parquet",
+    Format.ARROW: ".arrow",
+    Format.JSON: ".json",
+    Format.SQLITE: ".sqlite",
+    Format.DUCKDB: ".duckdb",
+}
+_BY_NAME_ALONE = (Format.JSON, *DATABASES)
+"""Formats of one file, of one extension."""
 
 
 def find_facts(relation: str, params: Mapping[str, str], fact_dir: Path) -> Path:
@@ -30,7 +39,7 @@ def find_facts(relation: str, params: Mapping[str, str], fact_dir: Path) -> Path
     ``filename=`` if given, else ``NAME.facts``, else ``NAME`` with another known extension, else a
     directory ``NAME``; all relative to `fact_dir`. `STDIN` for ``IO=stdin``. Raises `DataError`.
     """
-    if params.get("IO") == "stdin":
+    if is_a_stream(params):
         return STDIN
     try:
         return _find(relation, params, fact_dir)
@@ -39,13 +48,20 @@ def find_facts(relation: str, params: Mapping[str, str], fact_dir: Path) -> Path
 
 
 def _find(relation: str, params: Mapping[str, str], fact_dir: Path) -> Path:
-    if "filename" in params:
-        path = _confined(params["filename"], fact_dir, "fact directory", relation)
+    named = _file_name(params)
+    if named is not None:
+        path = _confined(named, fact_dir, "fact directory", relation)
         if not path.exists() and not _matches(path):
             raise DataError(_not_found(relation, str(path), fact_dir, path.name))
         for part in _matches(path) or part_files(path):
             _confined(str(part.absolute()), fact_dir, "fact directory", relation)
         return path
+    format = format_of(Path(relation), params)
+    if format in _BY_NAME_ALONE:
+        only = fact_dir / f"{relation}{_DEFAULT_SUFFIX[format]}"
+        if not only.exists():
+            raise DataError(_not_found(relation, str(only), fact_dir, only.name))
+        return only
     candidates = [fact_dir / f"{relation}{suffix}" for suffix in _SUFFIXES]
     found = next((path for path in candidates if path.exists()), None)
     if found is not None:
@@ -60,14 +76,21 @@ def _find(relation: str, params: Mapping[str, str], fact_dir: Path) -> Path:
 def output_path(relation: str, params: Mapping[str, str], output_dir: Path) -> Path:
     """Where the facts of `relation` are written: ``filename=`` or ``NAME.csv`` in `output_dir`; the
     extension follows ``IO=`` and ``compress=``."""
-    if "filename" in params:
-        return _confined(params["filename"], output_dir, "output directory", relation)
+    named = _file_name(params)
+    if named is not None:
+        return _confined(named, output_dir, "output directory", relation)
     suffix = _DEFAULT_SUFFIX[format_of(Path(relation), params)]
     if params.get("IO") == "tsv":
         suffix = ".tsv"
     if suffix in (".csv", ".tsv") and flag(params, "compress"):
         suffix += ".gz"
     return output_dir / f"{relation}{suffix}"
+
+
+def _file_name(params: Mapping[str, str]) -> str | None:
+    """The file that a directive names; ``dbname=`` is what Soufflé called that of databases once."""
+    is_database = format_of(Path(), params) in DATABASES
+    return params.get("filename", params.get("dbname") if is_database else None)
 
 
 def part_files(path: Path) -> list[Path]:

@@ -18,6 +18,12 @@ class Format(Enum):
     PARQUET = "parquet"
     ARROW = "arrow"
     RDF = "rdf"
+    JSON = "json"
+    SQLITE = "sqlite"
+    DUCKDB = "duckdb"
+
+
+DATABASES = (Format.SQLITE, Format.DUCKDB)
 
 
 _FORMAT_OF_IO = {
@@ -31,6 +37,10 @@ _FORMAT_OF_IO = {
     "ipc": Format.ARROW,
     "feather": Format.ARROW,
     "rdf": Format.RDF,
+    "json": Format.JSON,
+    "jsonfile": Format.JSON,
+    "sqlite": Format.SQLITE,
+    "duckdb": Format.DUCKDB,
 }
 
 _FORMAT_OF_SUFFIX = {

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from gpuengine.errors import DataError
 from gpuengine.io.locate import STDIN, part_files
-from gpuengine.io.options import Format, format_of, reading_dialect
+from gpuengine.io.options import DATABASES, Format, format_of, reading_dialect
 from gpuengine.io.schema import ANY_TEXT, MAX_MESSAGES, Facts, NestedTerms, empty_table, nullary
 from gpuengine.io.text import OnError, read_text
 from gpuengine.language.program import Attribute
@@ -59,6 +59,23 @@ def _read_part(
     if format is Format.TEXT:
         return read_text(
             path, attributes, dialect, relation=relation, on_error=on_error, threads=threads, terms=terms
+        )
+    if format is Format.JSON:
+        from gpuengine.io.json_rows import read_json
+
+        return read_json(path, attributes, relation=relation, terms=terms)
+    if format in DATABASES:
+        from gpuengine.io.databases import read_database
+
+        return read_database(
+            path,
+            format,
+            params.get("name", relation),
+            attributes,
+            dialect.columns,
+            relation=relation,
+            skip_bad_rows=on_error == "skip",
+            terms=terms,
         )
     if format is Format.RDF:
         from gpuengine.io.triples.facts import read_triples

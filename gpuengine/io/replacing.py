@@ -61,6 +61,22 @@ class Replacement:
         except OSError as error:
             raise DataError(f"can't write {path}: {error.strerror or error}") from error
 
+    @contextmanager
+    def kept(self, path: Path) -> Iterator[Path]:
+        """Where to write what will be at `path`: the same place each time it is asked for, which the writer
+        makes. `DataError` if that fails."""
+        if path.is_dir():
+            raise DataError(f"can't write {path}: it is a directory")
+        beside = next((beside for beside, place in self._waiting.items() if place == path), None)
+        if beside is None:
+            beside = path.with_name(f".{path.name}.{_unique()}.tmp")
+            self._waiting[beside] = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield beside
+        except OSError as error:
+            raise DataError(f"can't write {path}: {error.strerror or error}") from error
+
     def finish(self) -> None:
         """Put all files in their places. `DataError` says which are there if that fails half-way."""
         for path in self._waiting.values():

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from gpuengine.io.format import RowFormatter
-from gpuengine.io.options import Format, codec_of, format_of, text_dialect
+from gpuengine.io.options import DATABASES, Format, codec_of, format_of, text_dialect
 from gpuengine.io.replacing import Replacement
 from gpuengine.io.schema import arrow_schema
 from gpuengine.io.source import BYTE_ORDER_MARK
@@ -35,7 +35,8 @@ def write_facts(
     """Write `batches` to `path` and return how many rows there were.
 
     The columns of the batches are the attributes in order. Format and dialect follow `params`
-    (``IO delimiter headers rfc4180 compress``) and the extension. The file appears when it is
+    (``IO delimiter headers rfc4180 compress format``) and the extension; of a database ``name`` is the table,
+    and others stay. The file appears when it is
     complete, `among` others when those are: whatever interrupts the writing leaves what was there before.
     Raises `DataError` if the file can't be written, and what the iteration of `batches` raises.
     """
@@ -45,6 +46,16 @@ def write_facts(
             alone.finish()
         return rows
     format = format_of(path, params)
+    if format in DATABASES:
+        from gpuengine.io.databases import write_database
+
+        with among.kept(path) as beside:
+            return write_database(beside, path, format, params.get("name", path.stem), batches, attributes)
+    if format is Format.JSON:
+        from gpuengine.io.json_rows import write_json
+
+        with among.file(path) as sink:
+            return write_json(sink.write, batches, attributes, params)
     write = {Format.TEXT: _write_text, Format.PARQUET: _write_parquet, Format.ARROW: _write_arrow}[format]
     with among.file(path) as sink:
         return write(sink, path, batches, attributes, params)
@@ -61,6 +72,12 @@ def write_stdout(
     if stream is None:
         sys.stdout.flush()
         stream = sys.stdout.buffer
+    if params.get("IO") == "json":
+        from gpuengine.io.json_rows import write_json
+
+        rows = write_json(stream.write, batches, attributes, params)
+        stream.flush()
+        return rows
     formatter = RowFormatter(attributes, text_dialect(params))
     stream.write(f"---------------\n{relation}\n".encode() + formatter.header() + b"===============\n")
     rows = 0

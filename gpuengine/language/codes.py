@@ -25,7 +25,6 @@ MIXED_UNION = "E0107"
 EQREL = "E0108"
 DIRECTIVE = "E0109"
 UNKNOWN_BRANCH = "E0110"
-PARAMETER = "E0111"
 
 UNKNOWN_COMPONENT = "E0201"
 COMPONENT_PARAMETERS = "E0202"
@@ -61,6 +60,7 @@ NEVER_FILLED = "W0002"
 CROSS_PRODUCT = "W0003"
 NEVER_USED = "W0004"
 WARNING = "W0005"
+PARAMETER = "W0006"
 
 DESCRIPTIONS: dict[str, str] = {
     SYNTAX: "the text does not follow the grammar",
@@ -85,7 +85,6 @@ DESCRIPTIONS: dict[str, str] = {
     EQREL: "an eqrel relation that is not binary over one type",
     DIRECTIVE: "a directive with a missing or malformed parameter",
     UNKNOWN_BRANCH: "an ADT branch that is not declared",
-    PARAMETER: "a directive with a parameter that it does not have",
     UNKNOWN_COMPONENT: "a component that is not declared",
     COMPONENT_PARAMETERS: "a component with the wrong number of type parameters",
     OVERRIDE: "an .override outside a component, or of a relation that is not overridable",
@@ -118,4 +117,5 @@ WARNINGS: dict[str, str] = {
     CROSS_PRODUCT: "a body with atoms that nothing joins with the others",
     NEVER_USED: "a relation that nothing reads or writes",
     WARNING: "what a #warning of the program says",
+    PARAMETER: "a directive with a parameter that it does not have, and that means nothing",
 }

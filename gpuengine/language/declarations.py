@@ -69,6 +69,8 @@ class Declarations:
             self._limit(decl, params)
         else:
             self._values(decl, relations, params)
+        unknown = {key for key, _ in parameters.unknown(decl.kind, params)}
+        params = {key: value for key, value in params.items() if key not in unknown}
         # Soufflé has a second way to write .printsize.
         kind = "printsize" if params.get("IO") == "stdoutprintsize" else decl.kind
         span = self._reporter.sources.span(decl.start, decl.end)
@@ -103,11 +105,15 @@ class Declarations:
     def _names(self, decl: DirectiveDecl, params: Mapping[str, str]) -> None:
         for key, hint in parameters.unknown(decl.kind, params):
             message = f".{decl.kind} {decl.relations[0].text}: there is no parameter {key}"
-            self._parameter_error(codes.PARAMETER, message, decl, key, hint)
+            self._parameter_warning(message, decl, key, hint)
 
     def _parameter_error(self, code: str, message: str, decl: DirectiveDecl, key: str, hint: str) -> None:
         place = next(param.key for param in reversed(decl.params) if param.key.text == key)
         self._reporter.error(code, message, place.start, place.end, hint)
+
+    def _parameter_warning(self, message: str, decl: DirectiveDecl, key: str, hint: str) -> None:
+        place = next(param.key for param in reversed(decl.params) if param.key.text == key)
+        self._reporter.warning(codes.PARAMETER, message, place.start, place.end, hint)
 
     def _override(self, name: Name, scope: Scope) -> None:
         relation = self.relations.get(scope.prefix + name.text)

@@ -12,19 +12,18 @@ from gpuengine.errors import DataError
 from gpuengine.language.diagnostics import counted, nearest
 from gpuengine.language.program import Relation
 
-_FILE_FORMATS = ("file", "csv", "tsv", "parquet", "arrow", "ipc", "feather")
+DATABASES = ("sqlite", "duckdb")
+_FILE_FORMATS = ("file", "csv", "tsv", "parquet", "arrow", "ipc", "feather", "json", "jsonfile", *DATABASES)
 IO_NAMES = {
     "input": (*_FILE_FORMATS, "rdf", "stdin"),
     "output": (*_FILE_FORMATS, "stdout", "stdoutprintsize"),
 }
 
-_WITH_MEANING = ("IO", "filename", "delimiter", "rfc4180", "headers", "columns", "compress", "name")
+_WITH_MEANING = (
+    *("IO", "filename", "delimiter", "rfc4180", "headers", "columns", "compress", "name", "dbname", "format"),
+)
 # Soufflé adds these to directives itself and prints them in transformed programs; they say nothing new.
 _INTERNAL = ("attributeNames", "auxArity", "auxValues", "operation", "params", "types")
-_ELSEWHERE = {
-    "dbname": "it belongs to IO=sqlite, which is not supported",
-    "format": "it belongs to IO=json, which is not supported; IO= chooses the format",
-}
 
 
 class ParameterError(DataError):
@@ -45,7 +44,7 @@ def unknown(kind: str, params: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for key in params:
         if key not in known:
             hint = nearest(spelling.get(key.lower(), key), shown, "parameter")
-            yield key, _ELSEWHERE.get(key) or hint or f"there is {', '.join(shown)}"
+            yield key, hint or f"there is {', '.join(shown)}"
 
 
 def wrong(kind: str, params: Mapping[str, str], relation: Relation) -> Iterator[ParameterError]:
@@ -57,7 +56,9 @@ def wrong(kind: str, params: Mapping[str, str], relation: Relation) -> Iterator[
         return
     checks: list[Callable[[], object]] = [
         lambda: _io_name(kind, params),
-        lambda: _file_name(params),
+        lambda: _file_name(params, "filename"),
+        lambda: _file_name(params, "dbname"),
+        lambda: _format(params),
         lambda: _relation_name(params, relation),
         lambda: delimiter(params),
         lambda: flag(params, "headers"),
@@ -124,16 +125,29 @@ def _io_name(kind: str, params: Mapping[str, str]) -> None:
         raise ParameterError("IO", f"IO={name} is not supported", hint)
 
 
-def _file_name(params: Mapping[str, str]) -> None:
-    name = params.get("filename")
+def is_a_stream(params: Mapping[str, str]) -> bool:
+    """Is standard input read, or standard output written? As in Soufflé, ``IO=json`` means that, unless a
+    file is named."""
+    io = params.get("IO")
+    return io in ("stdin", "stdout") or (io == "json" and "filename" not in params)
+
+
+def _file_name(params: Mapping[str, str], key: str) -> None:
+    name = params.get(key)
     if name is not None and (not name or "\0" in name):
         hint = "leave the parameter out to use the relation's name"
-        raise ParameterError("filename", f"filename={name!r} is not a file name", hint)
+        raise ParameterError(key, f"{key}={name!r} is not a file name", hint)
+
+
+def _format(params: Mapping[str, str]) -> None:
+    if params.get("format", "list") not in ("list", "object"):
+        message = f'format="{params["format"]}" is no form of JSON'
+        raise ParameterError("format", message, "write format=list or format=object")
 
 
 def _relation_name(params: Mapping[str, str], relation: Relation) -> None:
     """In Soufflé another name also changes the default file's name; that must not be lost silently."""
     name = params.get("name", relation.name)
-    if name != relation.name:
+    if name != relation.name and params.get("IO") not in DATABASES:
         hint = "choose the file with filename="
         raise ParameterError("name", f'name="{name}" is not the name of the relation', hint)

@@ -32,7 +32,7 @@ def test_defaults_are_the_current_folder(tmp_path: Path) -> None:
 def test_output_to_standard_output(tmp_path: Path) -> None:
     reach_project(tmp_path, [(1, 2)])
     done = gpuengine("run", "reach.dl", "-Ffacts", "-D-", cwd=tmp_path)
-    assert done.stdout == "---------------\npath\n===============\n1\t2\n===============\n"
+    assert done.stdout == "---------------\npath\nx\ty\n===============\n1\t2\n===============\n"
     assert done.stderr == ""
     assert visible_files(tmp_path) == ["facts/edge.facts", "reach.dl"]
 

@@ -34,7 +34,6 @@ TRIGGERS = {
     codes.MIXED_UNION: ".type T = number | float",
     codes.EQREL: ".decl p(x: number) eqrel",
     codes.DIRECTIVE: N + ".limitsize n(k=1)",
-    codes.PARAMETER: N + '.output n(fielname="n.txt")',
     codes.UNKNOWN_BRANCH: N + "n(1) :- $None = $None.",
     codes.UNKNOWN_COMPONENT: ".init a = A",
     codes.COMPONENT_PARAMETERS: ".comp A { } .init a = A<number>",

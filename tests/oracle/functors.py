@@ -17,8 +17,8 @@ What was decided, after Soufflé's interpreter (64-bit build):
 | ``substr`` from outside the string | "" ; a negative length means "to the end" |
 | ``to_number`` ... of a symbol | the integer it begins with, also ``0x1f`` or ``0b1``; none: `Failure` |
 | ``to_string`` of a float | six decimals, as C's ``%f`` |
-| ``to_number``, ``to_unsigned`` of a float | truncates, past the limits of the type the limit; of an |
-| | infinity or NaN: `Failure` |
+| ``to_number``, ``to_unsigned`` of a float | truncates, past the limits of the type the limit; |
+| | of an infinity or NaN: `Failure` |
 | ``as`` | the same 64 bits under another type |
 | ``range(a, b)`` | a, a±1, ... without b, counting down when a > b; ``range(a, b, 0)`` is {a} unless a = b |
 """
