@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpuengine.opening import open as open
     from gpuengine.rdf.engine import RdfEngine as RdfEngine
     from gpuengine.temporal.engine import TemporalEngine as TemporalEngine
+    from gpuengine.terms.functions import functor as functor
 
 __version__ = "0.1.0"
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "TemporalEngine",
     "TimedOut",
     "__version__",
+    "functor",
     "open",
 ]
 
@@ -50,6 +52,7 @@ _HOME = {
     "StoreError": "gpuengine.errors",
     "TemporalEngine": "gpuengine.temporal.engine",
     "TimedOut": "gpuengine.errors",
+    "functor": "gpuengine.terms.functions",
     "open": "gpuengine.opening",
 }
 

@@ -63,6 +63,7 @@ from gpuengine.schemes.table import Table
 from gpuengine.schemes.union import tables_in
 from gpuengine.states import States, Turns
 from gpuengine.terms.dictionary import Dictionary
+from gpuengine.terms.functions import Functions
 
 if TYPE_CHECKING:
     from gpuengine.explaining.explain import Known
@@ -91,6 +92,10 @@ class Engine(NotCopied):
     default), a hypertree for a body with a cycle where that is expected to cost less. `modules` off evaluates
     transitivity on tables rule by rule. `counting` has updates keep for each fact by how many rule instances
     it is derived: that takes memory and, to begin with, time, and makes deletions overdelete less.
+
+    `functors` are Python functions for those that the program declares with ``.functor``: one, several, by
+    name, or a module, see `gpuengine.functor`; `functor_libraries` are shared libraries that have them. Their
+    code runs when rules need it.
 
     `dictionary` is one that has terms already, for facts given as `EncodedFacts`.
 
@@ -126,6 +131,8 @@ class Engine(NotCopied):
         include_dirs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
         macros: Mapping[str, str | int] | None = None,
         dictionary: Dictionary | None = None,
+        functors: Any = None,
+        functor_libraries: Sequence[str | os.PathLike[str]] = (),
     ) -> None:
         self.options = Options.read(
             threads=threads,
@@ -140,6 +147,7 @@ class Engine(NotCopied):
             counting=counting,
             wait=wait,
         )
+        self._functions = Functions.read(functors, functor_libraries)
         load_in_background(evaluation_kernels())
         text = program
         if not isinstance(text, ProgramText):
@@ -147,6 +155,7 @@ class Engine(NotCopied):
                 as_source(text), include_dirs=as_directories(include_dirs), macros=as_macros(macros)
             )
         first = Materialisation.empty(self.prepare(text), dictionary)
+        first.dictionary.functions = self._functions
         if not isinstance(program, ProgramText):
             prepared = first.prepared
             check_evaluated(prepared.program, prepared.source, prepared.evaluators)
@@ -199,6 +208,10 @@ class Engine(NotCopied):
     def progress(self) -> Progress | None:
         """How what there is was computed."""
         return self.current.progress
+
+    def check_functors(self) -> None:
+        """Raise `GpuEngineError` if rules use a functor for which no function was given."""
+        self._functions.check(self.program, (*self.program.rules, *self.program.subsumptions))
 
     def prepare(self, text: ProgramText) -> Prepared:
         """A program made ready, with the schemes and evaluators that were asked for."""
@@ -334,6 +347,7 @@ class Engine(NotCopied):
     ) -> None:
         before = self.current
         program = before.prepared.program
+        self.check_functors()
         names = None if wanted is None else _declared_names(program, wanted)
         updater = self._made_updater
         if updater is not None and updater.durable is not None:
@@ -366,6 +380,7 @@ class Engine(NotCopied):
     def commit(self, update: Update) -> Change:
         """Make an update happen; `Change` says what came of it. On any failure nothing has changed."""
         prepared = self.prepared if update.edited is None else self.prepare(update.edited.text)
+        self._functions.check(prepared.program, (*prepared.program.rules, *prepared.program.subsumptions))
         with self.limits("updating").applied():
             return self._change(
                 lambda progress: self._updater.update(self.current, prepared, update.facts, progress),
@@ -403,6 +418,7 @@ class Engine(NotCopied):
 
     def adopt(self, materialisation: Materialisation) -> None:
         """Go on with another materialisation."""
+        materialisation.dictionary.functions = self._functions
         with self.changing():
             self._states.follow(materialisation)
 
@@ -601,6 +617,7 @@ class Engine(NotCopied):
 
         def choose(state: Materialisation) -> set[str]:
             rules.append(resolve(make(state.prepared.program), state.prepared.aliases))
+            self._functions.check(state.prepared.program, rules)
             return state.required(body_relations(rules[0].body) - tables.keys())
 
         with self._states.reading(choose) as (state, schemes):

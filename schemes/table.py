@@ -199,6 +199,15 @@ class Table(Scheme):
             self.rows.append(new, fresh)
         return fresh
 
+    def append(self, columns: Columns, count: int) -> None:
+        """Add facts, known to be distinct and not there, beyond the delta, in their order."""
+        self.widen(self.backend.bounds(columns, count))
+        if self._keyset is not None:
+            self.insert(columns, count)
+        else:
+            self.reserve(count)
+            self.rows.append(columns, count)
+
     def restore(self, columns: Columns, count: int) -> None:
         """Have facts, known to be distinct, in a table that has none. They are OLD."""
         assert not self.rows.count

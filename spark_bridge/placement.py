@@ -12,6 +12,7 @@ from gpuengine.evaluation.placement.budget import Budget
 from gpuengine.language.program import Alias, Constant, Program, Relation
 from gpuengine.limits import parse_size, show_size
 from gpuengine.planning.prepared import Prepared
+from gpuengine.planning.selection import selections_of
 from gpuengine.spark_bridge.carriers import Carriers, carried_program, column, find_carriers, has_no_carrier
 from gpuengine.spark_bridge.checking import Checked, rows_and_digest
 from gpuengine.spark_bridge.decomposition import run_on_one
@@ -53,8 +54,9 @@ def choose_place(
     only_one = needs_one_engine(program)
     if asked == "cluster" and only_one:
         raise SparkError(f"a cluster can't evaluate this program: {only_one}\n  hint: where='driver'")
-    if asked == "executor" and has_no_carrier(program):
-        raise SparkError(f"no executor can: {has_no_carrier(program)}\n  hint: where='driver'")
+    only_driver = needs_the_driver(program) or has_no_carrier(program)
+    if asked == "executor" and only_driver:
+        raise SparkError(f"no executor can: {only_driver}\n  hint: where='driver'")
     if asked != "auto":
         return Place(asked, "it was asked for")
     needed = _needed_bytes(program.relations, rows)
@@ -75,7 +77,16 @@ def needs_one_engine(program: Program) -> str:
     limited = [directive.relation for directive in program.directives if directive.kind == "limitsize"]
     if limited:
         return f"{limited[0]} has a .limitsize, which only one engine can count to"
-    return has_no_carrier(program)
+    return needs_the_driver(program) or has_no_carrier(program)
+
+
+def needs_the_driver(program: Program) -> str:
+    """Why a program needs an engine of the session's own process; empty if it does not."""
+    for name in selections_of(program):
+        return f"{name} does not keep all that is derived (min or max in heads, choice-domain, subsumption)"
+    for name in program.functors:
+        return f"the functor @{name} is a function of the driver's process"
+    return ""
 
 
 def _needed_bytes(relations: Mapping[str, Relation], rows: Mapping[str, int]) -> int:

@@ -232,6 +232,25 @@ _SOURCE = (
         help="define macros, separated by spaces; can be given several times",
     ),
 )
+_FUNCTORS = (
+    _option(
+        "--functors",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE.py",
+        help="run this Python file, and take the functors that @gpuengine.functor made in it; can be given "
+        "several times",
+    ),
+    _option(
+        "--functor-library",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE.so",
+        help="load this shared library, and take functors of it; can be given several times",
+    ),
+)
 _ON_ERROR = _option(
     "--on-error",
     choices=("fail", "skip"),
@@ -575,6 +594,8 @@ _OF_DATALOG = {
     "memory": "--memory",
     "svg": "--svg",
     "after": "--after",
+    "functors": "--functors",
+    "functor_library": "--functor-library",
 }
 
 
@@ -612,6 +633,8 @@ _NOT_OF_RDF = {
     "procedure": "--procedure",
     "timestamps": "--timestamps",
     "svg": "--svg",
+    "functors": "--functors",
+    "functor_library": "--functor-library",
 }
 
 
@@ -681,6 +704,7 @@ _COMMANDS = (
             # Of what may be a URI the text is kept: Path would make s3a:/bucket of s3a://bucket.
             _FACT_DIR.but(type=str, default="."),
             *_SOURCE,
+            *_FUNCTORS,
             _ON_ERROR,
             _option(
                 "-D",
@@ -722,6 +746,7 @@ _COMMANDS = (
             _FILES,
             _FACT_DIR.but(default=None, help="where the fact files are"),
             *_SOURCE,
+            *_FUNCTORS,
             _ON_ERROR,
             *_CHOICES,
             *_WARNINGS,
@@ -750,6 +775,7 @@ _COMMANDS = (
             _PROGRAM,
             _FACT_DIR,
             *_SOURCE,
+            *_FUNCTORS,
             _ON_ERROR,
             _option("query", metavar="QUERY", help="such as 'path(1, x), !edge(1, x)'"),
             *_MACHINE,
@@ -815,7 +841,17 @@ _COMMANDS = (
         "given, as one transaction. Prints for each relation that changed how many facts came and went. "
         "When it ends with 0 the change is on the disk; if it fails, nothing has changed. With --on spark "
         "the facts of what `run --on spark --save` made.",
-        (_KB.but(type=str), *_OPERATIONS, _ON_ERROR, _TIMESTAMPS, *_MACHINE, _JSON, _QUIET, *_SESSION),
+        (
+            _KB.but(type=str),
+            *_OPERATIONS,
+            *_FUNCTORS,
+            _ON_ERROR,
+            _TIMESTAMPS,
+            *_MACHINE,
+            _JSON,
+            _QUIET,
+            *_SESSION,
+        ),
         _check_update,
         {"operations": []},
     ),

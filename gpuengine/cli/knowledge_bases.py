@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuengine.cli.functors import functions_of
 from gpuengine.errors import StoreError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def open_any(
         backend=getattr(arguments, "backend", "cpu"),
         device=getattr(arguments, "device", 0),
         device_memory=getattr(arguments, "device_memory", None),
+        **functions_of(arguments),
     )
 
 

@@ -45,6 +45,7 @@ def _run(arguments: argparse.Namespace, clock: Clock, line: LiveLine) -> int:
 
     clock.lap("startup")
     engine = open_engine(arguments)
+    engine.check_functors()
     outputs = find_outputs(engine, arguments.output_dir)
     asked = wanted_relations(engine)
     wanted = asked if arguments.save is None else None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuengine.cli.arguments import is_rdf
+from gpuengine.cli.functors import functions_of
 from gpuengine.cli.knowledge_bases import is_knowledge_base, refuse_those_of_spark
 from gpuengine.cli.live import LiveLine, count, live_line, size
 from gpuengine.errors import EvaluatorError, GpuEngineError, ProgramErrors, SchemeError
@@ -54,6 +55,7 @@ def open_engine(arguments: argparse.Namespace) -> Engine:
         counting=getattr(arguments, "counting", False),
         include_dirs=arguments.include_dir,
         macros={name: value for group in arguments.macro for name, value in group.items()},
+        **functions_of(arguments),
     )
     _warn(engine, arguments)
     return engine

@@ -70,7 +70,7 @@ class Materialisation:
         relations: dict[str, Scheme] | None = None
         if self.database is not None:
             relations = {name: self.database.tables[name] for name in self.prepared.program.relations}
-        elif not any(rule.body for rule in self.prepared.program.rules):
+        elif not any(rule.body for rule in self.prepared.program.rules) and not self.prepared.selects:
             relations = dict(self.stated)
         object.__setattr__(self, "relations", relations)
 

@@ -45,6 +45,9 @@ UNSTRATIFIABLE = "E0403"
 RECURSIVE_INLINE = "E0404"
 INLINE_USE = "E0405"
 AGGREGATE_BODY = "E0406"
+MERGE = "E0407"
+NOT_MONOTONE = "E0408"
+SELECTION = "E0409"
 
 SUBSUMPTION = "E0501"
 LATTICE = "E0502"
@@ -102,10 +105,13 @@ DESCRIPTIONS: dict[str, str] = {
     RECURSIVE_INLINE: "an inline relation defined through itself",
     INLINE_USE: "an inline relation used where it can't be inlined",
     AGGREGATE_BODY: "an aggregate with a missing or superfluous expression, or a disjunction in its body",
-    SUBSUMPTION: "subsumption is not supported",
+    MERGE: "a min or max of a head where none can be",
+    NOT_MONOTONE: "a min or max in recursion by which a better value could take back what follows",
+    SELECTION: "a relation that is to keep facts in two ways at once",
+    SUBSUMPTION: "a subsumption between two relations, or by what depends on what it leaves",
     LATTICE: "lattices are not supported",
-    USER_FUNCTOR: "user-defined functors and aggregates are not supported",
-    CHOICE_DOMAIN: "choice-domain is not supported",
+    USER_FUNCTOR: "a functor that is not declared, or not as one can be; a user-defined aggregate",
+    CHOICE_DOMAIN: "a choice-domain by an attribute that is not there",
     COUNTER: "autoinc() in a rule that depends on its own head, in an aggregate or in a query",
     PROVENANCE: "provenance is not supported",
     UNKNOWN_RULE: "a rule to remove that the program does not have",

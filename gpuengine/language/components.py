@@ -21,6 +21,7 @@ from gpuengine.language.syntax import (
     Component,
     ComponentType,
     DirectiveDecl,
+    FunctorDecl,
     Instance,
     Item,
     Name,
@@ -87,6 +88,7 @@ class Flat:
         self.relations: list[tuple[Name, RelationDecl, Scope]] = []
         self.types: list[tuple[TypeDecl, Scope]] = []
         self.directives: list[tuple[DirectiveDecl, Scope]] = []
+        self.functors: list[tuple[FunctorDecl, Scope]] = []
         self.clauses: list[ScopedClause] = []
         self.pragmas: list[Pragma] = []
         self.overrides: list[tuple[Name, Scope]] = []
@@ -126,6 +128,8 @@ class _Expander:
                 flat.directives.append((item, scope))
             elif isinstance(item, SubtypeDecl | UnionDecl | RecordDecl | AdtDecl):
                 flat.types.append((item, scope))
+            elif isinstance(item, FunctorDecl):
+                flat.functors.append((item, scope))
             elif isinstance(item, Pragma):
                 flat.pragmas.append(item)
             elif isinstance(item, Component):

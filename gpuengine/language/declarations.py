@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from gpuengine.language import codes, parameters
 from gpuengine.language.components import Flat, Scope
 from gpuengine.language.diagnostics import Reporter, nearest
-from gpuengine.language.program import Directive, Relation
-from gpuengine.language.syntax import DirectiveDecl, Name, RelationDecl
+from gpuengine.language.program import Attribute, Directive, FunctorSignature, Kind, Relation
+from gpuengine.language.syntax import DirectiveDecl, FunctorDecl, Name, RelationDecl
 from gpuengine.language.type_environment import UNKNOWN, TypeEnvironment, resolve_attributes
 
 _IO_QUALIFIERS = ("input", "output", "printsize")
@@ -21,9 +21,12 @@ class Declarations:
         self.environment = environment
         self.relations: dict[str, Relation] = {}
         self.directives: list[Directive] = []
+        self.functors: dict[str, FunctorSignature] = {}
         self._reporter = reporter
         for name, relation, scope in flat.relations:
             self._relation(name, relation, scope)
+        for functor, scope in flat.functors:
+            self._functor(functor, scope)
         for directive, scope in flat.directives:
             self._directive(directive, scope)
         for name, scope in flat.overrides:
@@ -55,12 +58,51 @@ class Declarations:
         attributes = resolve_attributes(decl.attributes, scope, self.environment, self._reporter)
         tags = [tag.text for tag in decl.tags]
         qualifiers = frozenset(tags).difference(_IO_QUALIFIERS)
-        relation = self.relations[full] = Relation(full, attributes, qualifiers, span)
+        choices = tuple(self._choice(key, full, attributes) for key in decl.choices)
+        relation = self.relations[full] = Relation(full, attributes, qualifiers, span, choices)
         self.directives += [Directive(tag, full, {}, span) for tag in tags if tag in _IO_QUALIFIERS]
         types = {attribute.type for attribute in attributes} - {UNKNOWN}
         if "eqrel" in qualifiers and (relation.arity != 2 or len(types) > 1):
             message = f"the eqrel relation {full} must have two attributes of the same type"
             self._reporter.error(codes.EQREL, message, name.start, name.end)
+
+    def _choice(self, key: list[Name], relation: str, attributes: tuple[Attribute, ...]) -> tuple[int, ...]:
+        """The columns of one key of a choice-domain."""
+        names = [attribute.name for attribute in attributes]
+        for name in key:
+            if name.text not in names:
+                message = f"{relation} has no attribute {name.text} to choose by"
+                hint = nearest(name.text, names, "attribute")
+                self._reporter.error(codes.CHOICE_DOMAIN, message, name.start, name.end, hint)
+        return tuple(sorted({names.index(name.text) for name in key if name.text in names}))
+
+    def _functor(self, decl: FunctorDecl, scope: Scope) -> None:
+        name, find = decl.name, self.environment.lookup
+        span = self._reporter.sources.span(name.start, name.end)
+        if name.text in self.functors:
+            self._reporter.error(
+                codes.DUPLICATE,
+                f"the functor {name.text} is declared twice",
+                name.start,
+                name.end,
+                notes=[f"first declared at {self.functors[name.text].span}"],
+            )
+            return
+        types = []
+        for written in [*(parameter.type for parameter in decl.parameters), decl.result]:
+            type_ = find(written, scope)
+            if type_ is None:
+                hint = nearest(written.text, self.environment.types, "type") or "declare it with .type"
+                message = f"the type {written.text} is not declared"
+                self._reporter.error(codes.UNDECLARED_TYPE, message, written.start, written.end, hint)
+            elif type_.kind in (Kind.RECORD, Kind.ADT) and type_ is not UNKNOWN:
+                message = f"the functor {name.text} can't take or give a {type_.kind.value}"
+                hint = "its types are number, unsigned, float and symbol, and subtypes of these"
+                self._reporter.error(codes.USER_FUNCTOR, message, written.start, written.end, hint)
+            types.append(UNKNOWN if type_ is None else type_)
+        self.functors[name.text] = FunctorSignature(
+            name.text, tuple(types[:-1]), types[-1], decl.stateful, span
+        )
 
     def _directive(self, decl: DirectiveDecl, scope: Scope) -> None:
         params = {param.key.text: param.value for param in decl.params}

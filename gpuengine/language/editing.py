@@ -31,7 +31,15 @@ from gpuengine.language.lowering import LoweredRule
 from gpuengine.language.preprocess import Included, Preprocessor
 from gpuengine.language.program import Constant, Program, Rule, canonical
 from gpuengine.language.source import SourceMap
-from gpuengine.language.syntax import Clause, Component, DirectiveDecl, Item, Pragma, RelationDecl
+from gpuengine.language.syntax import (
+    Clause,
+    Component,
+    DirectiveDecl,
+    FunctorDecl,
+    Item,
+    Pragma,
+    RelationDecl,
+)
 from gpuengine.language.type_environment import declare
 
 _FORMAT = 1
@@ -255,7 +263,7 @@ def _read(
 def _removable(item: Item, reporter: Reporter) -> bool:
     if isinstance(item, Clause):
         return True
-    if isinstance(item, RelationDecl | DirectiveDecl | Pragma):
+    if isinstance(item, RelationDecl | FunctorDecl | DirectiveDecl | Pragma):
         start, end = item.start, item.end
     else:
         name = item.type.name if isinstance(item, Component) else item.name
@@ -343,6 +351,7 @@ def _go_on(
     """Check parts that hold only clauses after all that is known already."""
     declarations = Declarations(Flat(), before.declarations.environment, reporter)
     declarations.relations = before.declarations.relations
+    declarations.functors = before.declarations.functors
     declarations.directives = before.declarations.directives
     rules = list(before.rules)
     for part in parts:

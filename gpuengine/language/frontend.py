@@ -19,12 +19,14 @@ from gpuengine.language.inference import Inference
 from gpuengine.language.inlining import inline
 from gpuengine.language.lints import find_warnings
 from gpuengine.language.lowering import LoweredRule, Lowering
+from gpuengine.language.monotony import report_monotony
 from gpuengine.language.normalise import Plain, TooManyDisjuncts, disjuncts
 from gpuengine.language.parser import Parser
 from gpuengine.language.preprocess import Preprocessor, describe, read_source
 from gpuengine.language.program import Aggregate, Program, Variable
+from gpuengine.language.selections import report_selections, unmerged
 from gpuengine.language.source import Buffer, SourceMap
-from gpuengine.language.stratification import bad_cycles
+from gpuengine.language.stratification import SUBSUMED, bad_cycles
 from gpuengine.language.syntax import Item
 from gpuengine.language.tokens import prepared
 from gpuengine.language.tree import TreeBuilder
@@ -109,17 +111,19 @@ def finish(
     """The program of these rules, once they are inlined and checked together."""
     environment = declarations.environment
     kept = {directive.relation for directive in declarations.directives}
+    report_selections(lowered, declarations.relations, reporter)
     inlined = inline(lowered, declarations.relations, kept, reporter)
     for rule in inlined.rules:
         report_ungrounded(rule, reporter)
     _report_cycles(inlined.rules, reporter)
+    report_monotony([rule.rule for rule in inlined.rules], reporter)
     counted = count(inlined.rules, inlined.relations, environment.roots, reporter)
     warnings: tuple[Diagnostic, ...] = ()
     if not reporter:
         warnings = find_warnings(lowered, declarations.relations, declarations.directives, reporter)
     return Program(
         relations=inlined.relations,
-        rules=tuple(rule.rule for rule in counted.rules),
+        rules=tuple(rule.rule for rule in counted.rules if not rule.rule.subsumes),
         directives=tuple(declarations.directives),
         records={**environment.records, **counted.records},
         adts=environment.adts,
@@ -127,6 +131,8 @@ def finish(
         types=environment.types,
         inlines=inlined.inlines,
         warnings=warnings,
+        functors=dict(declarations.functors),
+        subsumptions=tuple(rule.rule for rule in inlined.rules if rule.rule.subsumes),
     )
 
 
@@ -146,11 +152,16 @@ def lower_clause(
             "give the alternatives a relation of their own",
         )
         return
-    for head in scoped.heads:
+    for written in scoped.heads:
+        head, merge = unmerged(written, reporter)
         for body in bodies:
+            if clause.dominating is not None:
+                body = [head, clause.dominating, *body]
             inference = Inference(declarations, scoped.scope, reporter)
             if inference.run(head, body):
-                rule = Lowering(inference, reporter).rule(head, body, clause.start, clause.end)
+                lowering = Lowering(inference, reporter)
+                subsumes = clause.dominating is not None
+                rule = lowering.rule(head, body, clause.start, clause.end, merge, subsumes)
                 if rule is not None:
                     yield bind_witnesses(rule)
 
@@ -182,7 +193,7 @@ _WITNESS = "an aggregate does not bind it for the rest of the rule: bind it outs
 def _report_cycles(rules: list[LoweredRule], reporter: Reporter) -> None:
     for cycle in bad_cycles(lowered.rule for lowered in rules):
         first = cycle[0]
-        what = "negation" if first.how == "!" else f"aggregate ({first.how})"
+        what = {"!": "negation", SUBSUMED: "subsumption"}.get(first.how, f"aggregate ({first.how})")
         steps = [first.head]
         notes = []
         for edge in cycle:

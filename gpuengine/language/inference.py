@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from gpuengine.language import codes
+from gpuengine.language import codes, extensions
 from gpuengine.language.cells import Cell, root_cell
 from gpuengine.language.components import Scope
 from gpuengine.language.declarations import Declarations
 from gpuengine.language.diagnostics import Reporter, counted, nearest
-from gpuengine.language.functors import NUMERIC, ORDERED, Uniform, argument_range, signature
+from gpuengine.language.functors import NUMERIC, ORDERED, Fixed, Uniform, argument_range, signature
 from gpuengine.language.literals import INT64_MAX, INT64_MIN
 from gpuengine.language.normalise import Plain, TooManyDisjuncts, disjuncts
 from gpuengine.language.patterns import UnsupportedPattern, translate
@@ -33,6 +33,7 @@ from gpuengine.language.syntax import (
     Compare,
     Float,
     Int,
+    Merge,
     Nil,
     Not,
     Record,
@@ -247,14 +248,20 @@ class Inference:
             cell = self._branch(arg, frame)
         elif isinstance(arg, Cast):
             cell = self._cast(arg, frame)
+        elif isinstance(arg, Merge):
+            hint = f"an aggregate in a body is written x = {arg.op} .. : {{ .. }}"
+            self._error(codes.MERGE, f"{arg.op} without a body stands in the head of a rule only", arg, hint)
+            cell = self._visit(arg.arg, frame)
         else:
             cell = self._aggregate(arg, frame)
         self.cells[id(arg)] = cell
         return cell
 
     def _call(self, call: Call, frame: Frame) -> Cell:
-        wants = signature(call.op)
+        wants = self._signature(call)
         cells = [self._visit(arg, frame) for arg in call.args]
+        if wants is None:
+            return Cell()
         least, most = argument_range(wants)
         if len(cells) < least or (most is not None and len(cells) > most):
             wanted = f"{least} or more arguments" if most is None else f"{least} to {most} arguments"
@@ -271,6 +278,23 @@ class Inference:
         for position, (arg, cell) in enumerate(zip(call.args, cells, strict=True)):
             self._restrict(arg, cell, wants.args[min(position, len(wants.args) - 1)])
         return Cell(frozenset((wants.result,)))
+
+    def _signature(self, call: Call) -> Uniform | Fixed | None:
+        """What a functor takes and gives; reported if it is one that nobody declares."""
+        name = call.op.removeprefix("@")
+        declared = self._declarations.functors.get(name) if call.op.startswith("@") else None
+        if declared is not None:
+            if UNKNOWN in (*declared.arguments, declared.result):
+                self._failed = True
+                return None
+            kinds = tuple(frozenset((type_.kind,)) for type_ in declared.arguments)
+            return Fixed(kinds, declared.result.kind)
+        if call.op.startswith("@") and extensions.functor(call.op) is None:
+            hint = nearest(name, self._declarations.functors, "functor")
+            hint = hint or f"declare it: .functor {name}(x: number): number"
+            self._error(codes.USER_FUNCTOR, f"the functor {call.op} is not declared", call, hint)
+            return None
+        return signature(call.op)
 
     def _branch(self, value: BranchValue, frame: Frame) -> Cell:
         environment = self._environment

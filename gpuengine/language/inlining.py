@@ -12,6 +12,7 @@ ordinary one, if it is grounded by itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from gpuengine.language import codes
@@ -135,7 +136,7 @@ class Inliner:
             hint = "remove the qualifier inline from a relation it uses"
             self._reporter.error(codes.TOO_LARGE, message, lowered.start, lowered.end, hint)
             return []
-        return [lowered._replace(rule=Rule(rule.head, tuple(body), rule.span, rule.text)) for body in bodies]
+        return [lowered._replace(rule=replace(rule, body=tuple(body))) for body in bodies]
 
     def _bodies(self, body: Iterable[Literal]) -> list[Body]:
         bodies: list[Body] = [[]]

@@ -26,7 +26,7 @@ ERROR = "ERROR"
 BROKEN_LINE = "BROKEN LINE"
 BROKEN = "BROKEN"
 # Directives of Soufflé that the grammar does not have: known, so that they can be rejected by name.
-UNSUPPORTED_DIRECTIVES = (".functor", ".lattice")
+UNSUPPORTED_DIRECTIVES = (".lattice",)
 
 
 class _Lexer(NamedTuple):

@@ -144,8 +144,9 @@ def _relations(
     """Relations that nothing fills, or nothing uses; those of components are the component's affair."""
     read: dict[str, Atom] = {}
     for lowered in rules:
-        for atom in _atoms(lowered.rule.body):
+        for atom in list(_atoms(lowered.rule.body))[2 if lowered.rule.subsumes else 0 :]:
             read.setdefault(atom.relation, atom)
+    rules = [lowered for lowered in rules if not lowered.rule.subsumes]
     filled = {lowered.rule.head.relation for lowered in rules}
     filled |= {directive.relation for directive in directives if directive.kind == "input"}
     written = {directive.relation for directive in directives if directive.kind in _WRITTEN}

@@ -25,6 +25,7 @@ from gpuengine.language.program import (
     Functor,
     Kind,
     Literal,
+    Merge,
     Negation,
     Pack,
     Rule,
@@ -80,7 +81,15 @@ class Lowering:
         self._in_query = False
         self._failed = False
 
-    def rule(self, head: AtomSyntax, body: list[Plain], start: int, end: int) -> LoweredRule | None:
+    def rule(
+        self,
+        head: AtomSyntax,
+        body: list[Plain],
+        start: int,
+        end: int,
+        merge: Merge | None = None,
+        subsumes: bool = False,
+    ) -> LoweredRule | None:
         """The rule, or None if it could not be lowered (reported) or can never hold."""
         out: list[Literal] = []
         args = [self._head_arg(arg, out) for arg in head.args]
@@ -89,7 +98,8 @@ class Lowering:
             return None
         name = self._inference.relations[id(head)].name
         core_head = Atom(name, tuple(args), self._sources.span(head.start, head.end))
-        return self._finish(core_head, out, start, end)
+        lowered = self._finish(core_head, out, start, end)
+        return lowered._replace(rule=replace(lowered.rule, merge=merge, subsumes=subsumes))
 
     def query(self, body: list[Plain], start: int, end: int) -> LoweredRule | None:
         """A rule that answers with the named variables of `body`, in order of first appearance."""

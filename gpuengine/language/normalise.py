@@ -19,6 +19,7 @@ from gpuengine.language.syntax import (
     Compare,
     Conj,
     Disj,
+    Merge,
     Not,
     Record,
     Term,
@@ -92,7 +93,7 @@ def too_deep(root: Clause | Term) -> bool:
 
 def _children(node: Clause | Term | Arg) -> list[Term | Arg]:
     if isinstance(node, Clause):
-        return [*node.heads, *([] if node.body is None else [node.body])]
+        return [*node.heads, *(part for part in (node.dominating, node.body) if part is not None)]
     if isinstance(node, Atom | Call | Record | BranchValue):
         return list(node.args)
     if isinstance(node, Conj | Disj):
@@ -101,7 +102,7 @@ def _children(node: Clause | Term | Arg) -> list[Term | Arg]:
         return [node.left, node.right]
     if isinstance(node, Not):
         return [node.term]
-    if isinstance(node, Cast):
+    if isinstance(node, Cast | Merge):
         return [node.arg]
     if isinstance(node, Agg):
         return [node.body] if node.target is None else [node.target, node.body]

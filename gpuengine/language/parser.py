@@ -27,7 +27,7 @@ _NAMES = {
     "BRANCH": "a branch",
     FUNCTION: "a functor",
 }
-_UNSUPPORTED = {".functor": codes.USER_FUNCTOR, ".lattice": codes.LATTICE, "@": codes.USER_FUNCTOR}
+_UNSUPPORTED = {".lattice": codes.LATTICE}
 _MAX_EXPECTED = 6
 
 

@@ -11,7 +11,7 @@ the arguments of atoms are variables, constants or wildcards only: a computed ar
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import cast
 
@@ -112,8 +112,9 @@ class Functor:
     """An intrinsic applied to terms; `type` is the result's, the arguments' types pick the overload.
 
     `op` is one of: ``+ - * / % ^ neg`` ``bnot band bor bxor bshl bshr bshru`` ``lnot land lor lxor``
-    ``min max`` ``cat strlen substr ord to_number to_string to_unsigned to_float`` ``as``
-    and ``range`` (2 or 3 arguments, yields several values; only directly as one side of an ``=``).
+    ``min max`` ``cat strlen substr ord to_number to_string to_unsigned to_float`` ``as``, ``range`` (2 or 3
+    arguments, yields several values; only directly as one side of an ``=``) and ``@name``, which a function
+    outside the program computes (only there, too: it may have no value).
     """
 
     op: str
@@ -197,11 +198,24 @@ class BodyOrder(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Merge:
+    """``p(x, min d)``: of the facts that agree on all but `column`, the one with the best value there stays.
+
+    `op` is ``min`` or ``max``.
+    """
+
+    column: int
+    op: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """``head :- body.``; a fact is a rule with an empty body and constant arguments.
 
     `text` is the source of the clause it came from, for plans, progress and errors. Planning says in which
-    `order` the body is joined.
+    `order` the body is joined. `merge` is what the head says of one of its arguments. A rule that `subsumes`
+    is ``head <= other :- rest.``: its body begins with the atoms head and other, and a fact of head goes if
+    there is another fact for which the rest holds.
     """
 
     head: Atom
@@ -209,6 +223,8 @@ class Rule:
     span: Span = field(compare=False)
     text: str = field(compare=False)
     order: BodyOrder = BodyOrder.CHEAPEST
+    merge: Merge | None = None
+    subsumes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,16 +239,31 @@ class Directive:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A declared relation; `qualifiers` are those of its declaration other than input and output."""
+    """A declared relation; `qualifiers` are those of its declaration other than input and output.
+
+    `choices` are the keys of its choice-domain, as columns: no two facts agree on one of them.
+    """
 
     name: str
     attributes: tuple[Attribute, ...]
     qualifiers: frozenset[str]
     span: Span = field(compare=False)
+    choices: tuple[tuple[int, ...], ...] = ()
 
     @property
     def arity(self) -> int:
         return len(self.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctorSignature:
+    """``.functor f(x: number, y: symbol): symbol``; the function itself comes from outside the program."""
+
+    name: str
+    arguments: tuple[Type, ...]
+    result: Type
+    stateful: bool
+    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +302,8 @@ class Program:
     inlines: Mapping[str, Inline] = field(default_factory=dict)  # by relation name, for queries
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
     aliases: Mapping[str, Alias] = field(default_factory=dict)
+    functors: Mapping[str, FunctorSignature] = field(default_factory=dict)  # by name, without the @
+    subsumptions: tuple[Rule, ...] = ()
 
 
 def term_variables(term: Term | Wildcard) -> frozenset[Variable]:
@@ -352,7 +385,7 @@ class _Renaming:
 
     def rule(self, rule: Rule) -> Rule:
         head = self._atom(rule.head)
-        return Rule(head, tuple(self._literal(part) for part in rule.body), rule.span, rule.text)
+        return replace(rule, head=head, body=tuple(self._literal(part) for part in rule.body))
 
     def _variable(self, variable: Variable) -> Variable:
         name = variable.name

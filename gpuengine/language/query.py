@@ -64,6 +64,7 @@ def _check(body: Term, program: Program, reporter: Reporter) -> Rule | None:
         return None
     declarations = Declarations(Flat(), from_program(program), reporter)
     declarations.relations.update(program.relations)
+    declarations.functors.update(program.functors)
     declarations.relations.update({name: entry.relation for name, entry in program.inlines.items()})
     inference = Inference(declarations, Scope("", None, {}, {}), reporter)
     if not inference.run(None, bodies[0]):

@@ -9,9 +9,11 @@ from typing import NamedTuple
 from gpuengine.errors import Span
 from gpuengine.language.program import Aggregate, Atom, Literal, Negation, Rule
 
+SUBSUMED = "<="
+
 
 class Edge(NamedTuple):
-    """`head` depends on `body`; `how` is empty, ``"!"`` or the name of an aggregate."""
+    """`head` depends on `body`; `how` is empty, ``"!"``, ``"<="`` or the name of an aggregate."""
 
     head: str
     body: str
@@ -36,7 +38,11 @@ def bad_cycles(rules: Iterable[Rule]) -> list[list[Edge]]:
     for rule in rules:
         head = rule.head.relation
         out = edges.setdefault(head, {})
-        for body, how, span in dependencies(rule.body):
+        literals = list(rule.body)
+        if rule.subsumes:  # the two facts that it compares are of the relation itself
+            pair = [part for part in literals if isinstance(part, Atom)][:2]
+            literals = [part for part in literals if not any(part is one for one in pair)]
+        for body, how, span in dependencies(literals, SUBSUMED if rule.subsumes else ""):
             out.setdefault((body, how), Edge(head, body, how, span))
     component = components({head: [body for body, _ in out] for head, out in edges.items()})
     cycles: list[list[Edge]] = []
@@ -46,11 +52,11 @@ def bad_cycles(rules: Iterable[Rule]) -> list[list[Edge]]:
             group = component[head]
             if edge.how and component[edge.body] == group and group not in reported:
                 reported.add(group)
-                cycles.append([edge, *_path(edge.body, head, edges)])
+                cycles.append([edge, *shortest_path(edge.body, head, edges)])
     return cycles
 
 
-def _path(start: str, goal: str, edges: dict[str, dict[tuple[str, str], Edge]]) -> list[Edge]:
+def shortest_path(start: str, goal: str, edges: dict[str, dict[tuple[str, str], Edge]]) -> list[Edge]:
     """A shortest path of edges from `start` to `goal`."""
     came_by: dict[str, Edge | None] = {start: None}
     queue = deque([start])

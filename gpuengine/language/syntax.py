@@ -44,6 +44,19 @@ class RelationDecl:
     tags: list[Name]
     start: int
     end: int
+    choices: list[list[Name]]  # the keys of its choice-domain
+
+
+@node
+class FunctorDecl:
+    """``.functor f(x: number, symbol): symbol``; a parameter without a name has an empty one."""
+
+    name: Name
+    parameters: list[Attribute]
+    result: Name
+    stateful: bool
+    start: int
+    end: int
 
 
 @node
@@ -178,7 +191,7 @@ class Nil:
 
 @node
 class Call:
-    """An intrinsic functor; `op` as in `program.Functor`."""
+    """A functor; `op` as in `program.Functor`."""
 
     op: str
     args: list[Arg]
@@ -218,7 +231,17 @@ class Agg:
     end: int
 
 
-Arg = Var | Wild | Int | Float | Str | Nil | Call | Record | BranchValue | Cast | Agg
+@node
+class Merge:
+    """``min d`` in a head: of all facts that agree on the other arguments, the one with the least d stays."""
+
+    op: str
+    arg: Arg
+    start: int
+    end: int
+
+
+Arg = Var | Wild | Int | Float | Str | Nil | Call | Record | BranchValue | Cast | Agg | Merge
 
 
 # Bodies
@@ -270,12 +293,15 @@ Term = Atom | Compare | Bool | Not | Conj | Disj
 
 @node
 class Clause:
-    """``heads :- body.``; a fact has no body."""
+    """``heads :- body.``; a fact has no body. ``head <= dominating :- body.`` is a subsumption."""
 
     heads: list[Atom]
     body: Term | None
     start: int
     end: int
+    dominating: Atom | None = None
 
 
-Item = RelationDecl | TypeDecl | DirectiveDecl | Pragma | Component | Instance | Override | Clause
+Item = (
+    RelationDecl | TypeDecl | FunctorDecl | DirectiveDecl | Pragma | Component | Instance | Override | Clause
+)

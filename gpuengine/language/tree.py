@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from gpuengine.language import codes
 from gpuengine.language.diagnostics import Reporter
-from gpuengine.language.extensions import aggregate, functor
+from gpuengine.language.extensions import aggregate
 from gpuengine.language.lexer import Token
 from gpuengine.language.literals import UINT64_MAX, address_value, integer_value, string_value
 from gpuengine.language.normalise import MAX_DEPTH, too_deep
@@ -33,9 +33,11 @@ from gpuengine.language.syntax import (
     DirectiveDecl,
     Disj,
     Float,
+    FunctorDecl,
     Instance,
     Int,
     Item,
+    Merge,
     Name,
     Nil,
     Not,
@@ -107,7 +109,8 @@ class TreeBuilder:
     def make_relation(
         self, start: int, end: int, names: list[Name], attributes: list[Attribute], tags: list[Token]
     ) -> RelationDecl:
-        return RelationDecl(names, attributes, [Name(tag[1], tag[2], tag[3]) for tag in tags], start, end)
+        places = [Name(tag[1], tag[2], tag[3]) for tag in tags]
+        return RelationDecl(names, attributes, places, start, end, [])
 
     def make_choice_relation(
         self,
@@ -116,10 +119,24 @@ class TreeBuilder:
         names: list[Name],
         attributes: list[Attribute],
         tags: list[Token],
-        dependencies: object,
+        choices: list[list[Name]],
     ) -> RelationDecl:
-        self._error(codes.CHOICE_DOMAIN, start, end, "take a minimum or maximum for each key instead")
-        return self.make_relation(start, end, names, attributes, tags)
+        relation = self.make_relation(start, end, names, attributes, tags)
+        relation.choices = choices
+        return relation
+
+    def make_functor_declaration(
+        self, start: int, end: int, name: Name, parameters: list[Attribute], result: Name
+    ) -> FunctorDecl:
+        return FunctorDecl(name, parameters, result, False, start, end)
+
+    def make_stateful_functor(
+        self, start: int, end: int, name: Name, parameters: list[Attribute], result: Name
+    ) -> FunctorDecl:
+        return FunctorDecl(name, parameters, result, True, start, end)
+
+    def make_unnamed_parameter(self, start: int, end: int, type_: Name) -> Attribute:
+        return Attribute(Name("", start, end), type_)
 
     def make_subtype(self, start: int, end: int, name: Name, parent: Name) -> SubtypeDecl:
         return SubtypeDecl(name, parent)
@@ -215,9 +232,15 @@ class TreeBuilder:
         self._reporter.error(codes.TOO_DEEP, message, clause.start, clause.end, hint)
         return None
 
-    def make_subsumption(self, start: int, end: int, *parts: object) -> None:
-        self.forget()
-        self._error(codes.SUBSUMPTION, start, end, "take a minimum or maximum in a later stratum instead")
+    def make_subsumption(
+        self, start: int, end: int, dominated: Atom, dominating: Atom, body: Term
+    ) -> Clause | None:
+        named: list[Arg] = [
+            Var(f"@subsumed{place}", arg.start, arg.end) if isinstance(arg, Wild) else arg
+            for place, arg in enumerate(dominated.args)
+        ]
+        head = Atom(dominated.name, named, dominated.start, dominated.end)
+        return self._clause(Clause([head], body, start, end, dominating))
 
     def make_plan(self, start: int, end: int, *orders: object) -> None:
         return None
@@ -290,12 +313,8 @@ class TreeBuilder:
         return Call("autoinc", [], start, end)
 
     def make_user_functor(self, start: int, end: int, name: Token, args: list[Arg] | None = None) -> Arg:
-        if functor(f"@{name[1]}") is not None and args:
-            self._nested += 1
-            return Call(f"@{name[1]}", args, start, end)
-        self._error(codes.USER_FUNCTOR, start, end, "load the functor's results as a relation instead")
-        self._broken = True
-        return Wild(start, end)
+        self._nested += 1
+        return Call(f"@{name[1]}", args or [], start, end)
 
     def make_user_aggregate(
         self, start: int, end: int, name: Token, initial: Arg, target: Arg, body: Term
@@ -304,7 +323,11 @@ class TreeBuilder:
         if aggregate(f"@@{name[1]}") is not None:
             self._nested += 1
             return Agg(f"@@{name[1]}", target, body, start, end)
-        self._error(codes.USER_FUNCTOR, start, end, "load the aggregate's results as a relation instead")
+        message, hint = (
+            "user-defined aggregates are not supported",
+            "aggregate with a functor over a relation",
+        )
+        self._reporter.error(codes.USER_FUNCTOR, message, start, end, hint)
         self._broken = True
         return Wild(start, end)
 
@@ -365,6 +388,10 @@ class TreeBuilder:
     def make_aggregate(self, start: int, end: int, op: Token, target: Arg, body: Term) -> Agg:
         self._nested += 1
         return Agg(op[1], target, body, start, end)
+
+    def make_merge(self, start: int, end: int, op: Token, arg: Arg) -> Merge:
+        self._nested += 1
+        return Merge(op[1], arg, start, end)
 
     # Literals
 

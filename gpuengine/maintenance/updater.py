@@ -109,6 +109,8 @@ class Updater:
         database = before.database
         if database is None or before.is_behind or prepared.has_limits:
             return False
+        if prepared.selects or before.prepared.selects:
+            return False
         gaining = [name for name, delta in stated.items() if delta.may_gain]
         if any(_is_linear_closure(prepared, prepared.stored(name), database) for name in gaining):
             return False

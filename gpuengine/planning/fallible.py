@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuengine.language.extensions import functor as extension
 from gpuengine.language.program import (
     Atom,
     Comparison,
@@ -83,6 +84,8 @@ def _functor_can_fail(functor: Functor) -> bool:
         )
     if op == "ord":  # of what is built: it takes a place in a table, which is to be kept for what counts
         return isinstance(functor.args[0], Pack)
+    if op.startswith("@"):
+        return extension(op) is None  # a function of the user
     return op == "range" and not _surely_ends(functor)
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpuengine.language.program import Aggregate, Atom, Comparison, Literal, Negation, Program, Rule, Variable
+from gpuengine.planning.selection import Selection, selections_of
 
 if TYPE_CHECKING:
     from gpuengine.planning.schemes import SchemePlan
@@ -90,6 +91,11 @@ class Plan:
         return {d.relation: int(d.params["n"]) for d in self.program.directives if d.kind == "limitsize"}
 
     @cached_property
+    def selections(self) -> Mapping[str, Selection]:
+        """The relations that do not keep all that is derived, by name."""
+        return selections_of(self.program)
+
+    @cached_property
     def read_relations(self) -> frozenset[str]:
         """The relations that some rule reads."""
         return frozenset().union(*(body_relations(rule.body) for rule in self.program.rules))
@@ -146,7 +152,7 @@ def body_relations(body: Iterable[Literal]) -> set[str]:
 def needs_of(program: Program) -> dict[str, set[str]]:
     """For each relation those that its rules read."""
     needs: dict[str, set[str]] = {name: set() for name in program.relations}
-    for rule in program.rules:
+    for rule in (*program.rules, *program.subsumptions):
         needs[rule.head.relation] |= body_relations(rule.body)
     return needs
 

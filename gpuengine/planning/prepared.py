@@ -12,6 +12,7 @@ from gpuengine.planning.evaluators import Chooser, read_evaluators
 from gpuengine.planning.passes import rewrite
 from gpuengine.planning.plan import Plan
 from gpuengine.planning.schemes import SchemePlan, plan_schemes, read_overrides, with_schemes
+from gpuengine.planning.selection import selections_of
 from gpuengine.planning.strata import make_plan
 
 
@@ -46,6 +47,11 @@ class Prepared:
     def has_limits(self) -> bool:
         """Does a relation stop at some size, so that what it holds is not determined?"""
         return any(directive.kind == "limitsize" for directive in self.program.directives)
+
+    @cached_property
+    def selects(self) -> bool:
+        """Does a relation not keep all that is derived, so that what comes may have others go?"""
+        return bool(selections_of(self.program))
 
     def stored(self, relation: str) -> str:
         """The relation that holds the facts of another."""

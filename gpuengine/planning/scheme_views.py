@@ -46,6 +46,9 @@ def view_schemes(plan: Plan, loaded: Mapping[str, Table] | None) -> dict[str, Sc
         )
         for name, alias in plan.program.aliases.items()
     }
+    for name, selection in plan.selections.items():
+        attributes = tuple(attribute.name for attribute in plan.program.relations[name].attributes)
+        views[name] = SchemeView(TABLE, f"it {selection.describe(attributes)}")
     read = plan.read_relations
     for name, scheme in plan.schemes.items():
         equivalence, closure = scheme.candidate(Shape.EQUIVALENCE), scheme.candidate(Shape.CLOSURE)

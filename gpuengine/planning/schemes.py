@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from gpuengine.errors import SchemeError
 from gpuengine.language.program import Program
 from gpuengine.planning.choices import read_pragmas
+from gpuengine.planning.selection import selective_strata
 from gpuengine.planning.shapes import Candidate, Shape, find_shapes, shape_problem
 
 TABLE, AUTO, EVERY = "table", "auto", "*"
@@ -64,7 +65,9 @@ def parse_override(text: str) -> tuple[str, str]:
 def tables_only(program: Program, overrides: Mapping[str, str]) -> frozenset[str]:
     """The relations that must be tables of their own."""
     default = overrides.get(EVERY)
-    return frozenset(name for name in program.relations if overrides.get(name, default) == TABLE)
+    return selective_strata(program) | frozenset(
+        name for name in program.relations if overrides.get(name, default) == TABLE
+    )
 
 
 def plan_schemes(program: Program, overrides: Mapping[str, str]) -> dict[str, SchemePlan]:
@@ -80,7 +83,13 @@ def plan_schemes(program: Program, overrides: Mapping[str, str]) -> dict[str, Sc
                 f"{other} and {name} hold the same facts and are stored once: {other}={earlier} and "
                 f"{name}={scheme} contradict each other"
             )
+    tables = selective_strata(program)
     for name, (_, scheme) in forced.items():
+        if scheme != TABLE and name in tables:
+            raise SchemeError(
+                f"{name} can't be stored as {scheme}: it depends on facts that go again (by min or max in "
+                f"heads, choice-domain or subsumption)\n  hint: leave out {name}={scheme}"
+            )
         if scheme != TABLE and (problem := shape_problem(program, name, Shape(scheme))):
             raise SchemeError(
                 f"{name} can't be stored as {scheme}: {problem}\n"
@@ -90,7 +99,7 @@ def plan_schemes(program: Program, overrides: Mapping[str, str]) -> dict[str, Sc
     shapes = find_shapes(program)
     plans = {}
     for name in program.relations:
-        candidates = shapes.get(name, ())
+        candidates = shapes.get(name, ()) if name not in tables else ()
         choice = forced.get(name, ("", _default(default, name, overrides, candidates)))[1]
         plans[name] = SchemePlan(name, candidates, None if choice == AUTO else choice)
     return plans

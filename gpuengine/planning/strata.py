@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuengine.language.program import Atom, Program, Rule
 from gpuengine.planning.plan import Plan, Stratum, Variant, needs_of
+from gpuengine.planning.selection import selections_of
 
 if TYPE_CHECKING:
     from gpuengine.planning.schemes import SchemePlan
@@ -22,9 +23,10 @@ def make_plan(
     for rule in dict.fromkeys(rule for rule in program.rules if rule.body):
         by_head.setdefault(rule.head.relation, []).append(rule)
     strata: list[Stratum] = []
+    selective = set(selections_of(program))  # facts alone may go by these
     for component in strong_components(needs_of(program)):
         own = [rule for name in component for rule in by_head.get(name, ())]
-        if own:
+        if own or selective.intersection(component):
             strata.append(_stratum(len(strata), component, own))
     facts = tuple(rule for rule in program.rules if not rule.body)
     plan = Plan(program, tuple(strata), facts, (), schemes or {})

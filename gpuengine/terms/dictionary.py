@@ -25,6 +25,7 @@ import numpy as np
 from gpuengine.errors import EvaluationError
 from gpuengine.language.program import AdtType, Branch, Constant, Program, RecordType, Type
 from gpuengine.terms import columns
+from gpuengine.terms.functions import Functions
 from gpuengine.terms.tables import RowTable, StringTable, WordTable
 from gpuengine.terms.text import Text, single
 
@@ -48,6 +49,8 @@ class Dictionary:
         self._symbols = StringTable("symbol")
         self._constants: dict[tuple[str, int | float | str], int] = {}
         self._rows: dict[str, RowTable] = {}
+        self.functions = Functions({})
+        """What functors that the program only declares are computed by."""
         if program is not None:
             self.learn_types(program)
 

@@ -32,7 +32,8 @@ only its final value is interned.  The meaning is Soufflé's (64-bit build), by 
 | ``as`` | the same 64 bits under another type; a symbol, record or ADT value stands for its id, and a |
 | | number that is no id of the wanted type is an `FunctorError` |
 | ``range(a, b, s)`` | a, a + s, ... while below b (above, if s < 0); s = 0: a alone, unless a = b |
-| ``@name(x, …)`` | what a function of `gpuengine.language.extensions` gives; no value: the row is dropped |
+| ``@name(x, …)`` | what a function of the user (`functions`), or of `gpuengine.language.extensions`, gives; |
+| | no value: the row is dropped |
 | ``range(a, b)`` | step 1, or -1 if a > b, of unsigned too |
 
 | comparison | meaning |
@@ -105,13 +106,14 @@ def evaluate_partly(
     """
     if rows == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.uint32)
-    function = extensions.functor(functor.op)
-    if function is None:
-        raise EvaluationError(
-            f"{arithmetic.place(functor)}: there is no function {functor.op} in this process"
-        )
     arguments = [evaluate(arg, bindings, rows, dictionary) for arg in functor.args]
-    arguments, group = _distinct(arguments)
+    arguments, group = _distinct(arguments) if arguments else ([], np.zeros(rows, np.int64))
+    function = extensions.functor(functor.op)
+    if function is None or functor.op[1:] in dictionary.functions:
+        distinct = len(arguments[0]) if arguments else 1
+        ids, has_value = dictionary.functions.evaluate(functor, arguments, distinct, dictionary)
+        index = np.flatnonzero(has_value[group])
+        return index, ids[group[index]]
     found = function([dictionary.strings(column) for column in arguments])
     valid = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
     ids = np.zeros(len(found), np.uint32)

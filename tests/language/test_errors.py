@@ -53,10 +53,13 @@ TRIGGERS = {
     codes.RECURSIVE_INLINE: ".decl p(x: number) inline\np(x) :- p(x).",
     codes.INLINE_USE: N + ".decl p(x: number) inline\np(x) :- x > y, m(y).\nn(x) :- m(x), !p(x).",
     codes.AGGREGATE_BODY: N + "n(x) :- x = sum : { m(_) }.",
-    codes.SUBSUMPTION: N + "n(x) <= n(y) :- x < y.",
+    codes.MERGE: N + "n(sum x) :- m(x).",
+    codes.NOT_MONOTONE: N + "n(min x + 1) :- n(x), x > 3.",
+    codes.SELECTION: ".decl p(x: number, y: number) choice-domain x\np(1, min 2).",
+    codes.SUBSUMPTION: N + "n(x) <= m(y) :- x < y.",
     codes.LATTICE: ".lattice L<> { }",
-    codes.USER_FUNCTOR: ".functor f(x: number): number",
-    codes.CHOICE_DOMAIN: ".decl p(x: number) choice-domain x",
+    codes.USER_FUNCTOR: N + "n(@f(1)).",
+    codes.CHOICE_DOMAIN: ".decl p(x: number) choice-domain y",
     codes.COUNTER: N + "m(1).\nn(autoinc()) :- n(_), m(_).",
     codes.PROVENANCE: '.pragma "provenance" "explain"',
 }
@@ -204,7 +207,7 @@ def test_one_argument_is_no_arguments() -> None:
 
 def test_a_wrong_token_does_not_take_the_declaration_before_it_along() -> None:
     assert codes_of(".decl p(x: number)\n)\np(y).") == ["E0001"]
-    assert errors('.decl p(x: number)\n.functor f(): number\np("a").') == [("E0503", 2, 1), ("E0301", 3, 3)]
+    assert errors('.decl p(x: number)\n.lattice f {}\np("a").') == [("E0502", 2, 1), ("E0301", 3, 3)]
 
 
 def test_hints() -> None:

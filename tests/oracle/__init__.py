@@ -19,6 +19,10 @@ It takes programs to be correct. What was decided (the functors' table is in fun
 | ``mean`` | a float, whatever is averaged |
 | eqrel | reflexive on what is mentioned, symmetric, transitive |
 | inline | a call: the distinct answers of its rules to the arguments that are bound |
+| ``p(x, min d)`` | after each round, of the facts that agree on the rest the one with the least d is left |
+| ``p(x) <= p(y) :- ..`` | each round's new facts go that another one of them or an older one subsumes, then |
+| | older ones that a new one subsumes; stated facts are those of the first round |
+| choice-domain | nothing is chosen: `derive_by` is told what was, and tells what follows |
 | ``.limitsize r(n=N)`` | the stratum of r ends after the first round with N or more facts of r |
 """
 
@@ -70,6 +74,12 @@ class Program:
             name: int(directive.params["n"]) for name, directive in directed if directive.kind == "limitsize"
         }
         self.rules = rules
+        self.choices = {
+            inner.prefix + name: declaration.choices
+            for declaration, inner in flat.declarations
+            for name in declaration.names
+            if declaration.choices
+        }
         self.inlines = inlined
 
     def derive(self, facts: Mapping[str, Iterable[Row]]) -> Facts:
@@ -81,16 +91,25 @@ class Program:
         flat = flatten(parse(text), self._scope)
         return [self._typing.rule(rule, self._scope) for rule, _ in flat.rules]
 
-    def derive_by(self, rules: Iterable[Rule], facts: Mapping[str, Iterable[Row]]) -> Facts:
-        """What follows by these rules instead of the program's own."""
+    def derive_by(
+        self,
+        rules: Iterable[Rule],
+        facts: Mapping[str, Iterable[Row]],
+        chosen: Mapping[str, Iterable[Row]] | None = None,
+    ) -> Facts:
+        """What follows by these rules instead of the program's own.
+
+        Of relations that choose, `chosen` says what; without it everything is kept.
+        """
         rules = list(rules)
+        choice = {name: {self.row(name, row) for row in rows} for name, rows in (chosen or {}).items()}
         given = {name: {self.row(name, row) for row in facts.get(name, ())} for name in self.relations}
         inlines = {name: [r for r in rules if r.head.relation == name] for name in self.inlines}
         evaluator = Evaluator(Known(given), inlines)
         for stratum in strata([*self.relations, *self.inlines], rules):
             if not stratum & self.inlines:
                 own = [rule for rule in rules if rule.head.relation in stratum]
-                fixpoint(stratum, own, evaluator, self.equivalences, self.limits)
+                fixpoint(stratum, own, evaluator, self.equivalences, self.limits, choice)
         return evaluator.known.facts
 
     def row(self, name: str, row: Row) -> Row:

@@ -51,6 +51,13 @@ class Known:
         self._indexes.pop(name, None)
         return True
 
+    def replace(self, name: str, rows: set[Row]) -> bool:
+        """Have other rows; are they others?"""
+        changed = rows != self.facts[name]
+        self.facts[name] = rows
+        self._indexes.pop(name, None)
+        return changed
+
     def matching(self, name: str, places: tuple[int, ...], values: Row) -> Iterable[Row]:
         """The rows that have these values at these places."""
         if not places:
@@ -419,6 +426,7 @@ def fixpoint(
     evaluator: Evaluator,
     equivalences: Iterable[str] = (),
     limits: Mapping[str, int] | None = None,
+    chosen: Mapping[str, set[Row]] | None = None,
 ) -> None:
     """All rules of a stratum over all facts, again and again until nothing is new.
 
@@ -426,8 +434,12 @@ def fixpoint(
     was known before it. A relation with a limit ends them when it has reached it.
     """
     known = evaluator.known
+    subsumptions = [rule for rule in rules if rule.subsumes]
+    rules = [rule for rule in rules if not rule.subsumes]
     recursive = [rule for rule in rules if reads(rule) & stratum]
     wave = [rule for rule in rules if not reads(rule) & stratum]
+    merges = {rule.head.relation: rule.merge for rule in rules if rule.merge is not None}
+    subsumed = {rule.head.relation for rule in subsumptions}
     first = True
     while first or wave:
         derived: Facts = {name: set() for name in stratum}
@@ -435,12 +447,61 @@ def fixpoint(
             derived[rule.head.relation] |= set(evaluator.consequences(rule))
         for name in stratum & {*equivalences}:
             derived[name] = _equivalence(known.facts[name] | derived[name])
-        grown = [known.update(name, rows) for name, rows in derived.items()]
+        grown = []
+        for name, rows in derived.items():
+            if chosen is not None and name in chosen:
+                grown.append(known.update(name, rows & chosen[name]))
+                known.replace(name, known.facts[name] & chosen[name])
+            elif name in merges:
+                grown.append(known.replace(name, _best(known.facts[name] | rows, *merges[name])))
+            elif name in subsumed:
+                own = [rule for rule in subsumptions if rule.head.relation == name]
+                grown.append(_subsume(name, rows, own, evaluator, first))
+            else:
+                grown.append(known.update(name, rows))
         if not first and not any(grown):
             return
         if any(len(known.facts[name]) >= limit for name, limit in (limits or {}).items() if name in stratum):
             return
         wave, first = recursive, False
+
+
+def _best(rows: set[Row], place: int, op: str) -> set[Row]:
+    """Of the rows that agree on all but one place, the one that has the least or largest value there."""
+    best: dict[Row, Row] = {}
+    for row in rows:
+        key = row[:place] + row[place + 1 :]
+        if key not in best or (
+            row[place] < best[key][place] if op == "min" else row[place] > best[key][place]
+        ):
+            best[key] = row
+    return set(best.values())
+
+
+def _subsume(name: str, derived: set[Row], rules: list[Rule], evaluator: Evaluator, first: bool) -> bool:
+    """Take in what a round derived; is there anything new?"""
+    known = evaluator.known
+    old = set() if first else known.facts[name]
+    new = (known.facts[name] | derived) - old
+    evaluator.known.replace(name, old | new)
+
+    def is_below(row: Row, others: set[Row]) -> bool:
+        return any(
+            other != row and _dominates(row, other, rule, evaluator) for other in others for rule in rules
+        )
+
+    rejected = {row for row in new if is_below(row, new | old)}
+    accepted = new - rejected
+    gone = {row for row in old if is_below(row, accepted)}
+    known.replace(name, (old - gone) | accepted)
+    return bool(accepted)
+
+
+def _dominates(row: Row, other: Row, rule: Rule, evaluator: Evaluator) -> bool:
+    worse, better, *rest = rule.body
+    binding = evaluator._unify_all(worse.args, row, {})
+    binding = None if binding is None else evaluator._unify_all(better.args, other, binding)
+    return binding is not None and any(True for _ in evaluator.solutions(tuple(rest), binding))
 
 
 def _equivalence(pairs: set[Row]) -> set[Row]:

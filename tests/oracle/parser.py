@@ -25,6 +25,7 @@ from tests.oracle.syntax import (
     Decl,
     Directive,
     Init,
+    Merge,
     Not,
     Or,
     Override,
@@ -44,7 +45,7 @@ TOKEN = re.compile(
     | (?P<int>0x[0-9a-fA-F]+u?|0b[01]+u?|\d+u?)
     | (?P<string>"(?:[^"\\\n]|\\.)*")
     | (?P<branch>\$[A-Za-z_?][\w?]*)
-    | (?P<name>[A-Za-z_?][\w?]*)
+    | (?P<name>choice-domain|[A-Za-z_?][\w?]*)
     | (?P<mark>:-|<:|<=|>=|!=|[-+*/%^=<>!.,:;(){}\[\]|])
     """,
     re.VERBOSE | re.DOTALL,
@@ -167,11 +168,14 @@ class Parser:
         match self.next():
             case ".decl":
                 names = self.list_of(self.name)
-                types = self.enclosed("(", self.attribute, ")")
+                attributes = self.enclosed("(", self.named_attribute, ")")
                 qualifiers = set()
                 while self.sees(*QUALIFIERS):
                     qualifiers.add(self.next())
-                return Decl(names, types, frozenset(qualifiers))
+                known = [name for name, _ in attributes]
+                keys = self.list_of(self.key) if self.takes("choice-domain") else ()
+                choices = tuple(tuple(known.index(name) for name in key) for key in keys)
+                return Decl(names, tuple(type_ for _, type_ in attributes), frozenset(qualifiers), choices)
             case ".type":
                 return self.type_declaration(self.name())
             case ".symbol_type":
@@ -203,9 +207,15 @@ class Parser:
                 raise NotUnderstoodError(other)
 
     def attribute(self) -> str:
-        self.name()
+        return self.named_attribute()[1]
+
+    def named_attribute(self) -> tuple[str, str]:
+        name = self.name()
         self.expect(":")
-        return self.qualified()
+        return name, self.qualified()
+
+    def key(self) -> tuple[str, ...]:
+        return self.enclosed("(", self.name, ")") if self.sees("(") else (self.name(),)
 
     def parameter(self) -> tuple[str, str]:
         name = self.name()
@@ -234,13 +244,28 @@ class Parser:
 
     def clause(self) -> Clause:
         heads = self.list_of(self.atom)
+        dominating = self.atom() if self.takes("<=") else None
         body = self.body() if self.takes(":-") else None
         self.expect(".")
-        return Clause(heads, body)
+        return Clause(heads, body, dominating)
 
     def atom(self) -> Atom:
         name = self.qualified()
-        return Atom(name, self.enclosed("(", self.argument, ")"))
+        return Atom(name, self.enclosed("(", self.merged, ")"))
+
+    def merged(self) -> Any:
+        """An argument of an atom: in a head, perhaps with ``min`` or ``max``."""
+        start = self.place
+        if self.sees("min", "max"):
+            op = self.next()
+            try:
+                arg = self.argument()
+                if self.sees(",", ")"):
+                    return Merge(op, arg)
+            except NotUnderstoodError:
+                pass
+        self.place = start
+        return self.argument()
 
     def body(self) -> Any:
         return Or(self.list_of(lambda: And(self.list_of(self.term)), ";"))
@@ -376,4 +401,15 @@ def alternatives(term: Any, positive: bool = True) -> list[tuple[Any, ...]]:
 
 def rules_of(clause: Clause) -> list[Rule]:
     bodies = [()] if clause.body is None else alternatives(clause.body)
-    return [Rule(head, body) for body in bodies for head in clause.heads]
+    if clause.dominating is not None:
+        (head,) = clause.heads
+        args = tuple(Var(f"_@{at}") if isinstance(arg, Wild) else arg for at, arg in enumerate(head.args))
+        head = Atom(head.relation, args)
+        return [Rule(head, (head, clause.dominating, *body), subsumes=True) for body in bodies]
+    return [_unmerged(head, body) for body in bodies for head in clause.heads]
+
+
+def _unmerged(head: Atom, body: tuple[Any, ...]) -> Rule:
+    merges = [(place, arg.op) for place, arg in enumerate(head.args) if isinstance(arg, Merge)]
+    args = tuple(arg.arg if isinstance(arg, Merge) else arg for arg in head.args)
+    return Rule(Atom(head.relation, args), body, merges[0] if merges else None)

@@ -46,6 +46,14 @@ class Pack:
 
 
 @dataclass(frozen=True)
+class Merge:
+    """``min d`` as an argument of a head."""
+
+    op: str
+    arg: Any
+
+
+@dataclass(frozen=True)
 class Cast:
     """``as(arg, type)``; typing makes a `Call` of it."""
 
@@ -113,16 +121,25 @@ class Or:
 
 @dataclass(frozen=True)
 class Clause:
+    """``head <= dominating :- body.`` if there is a dominating atom."""
+
     heads: tuple[Atom, ...]
     body: Any = None
+    dominating: Atom | None = None
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One head, a conjunction; a fact has an empty body."""
+    """One head, a conjunction; a fact has an empty body.
+
+    `merge` is the place of a ``min`` or ``max`` in the head, and which. The body of one that `subsumes`
+    begins with the two facts that it compares.
+    """
 
     head: Atom
     body: tuple[Any, ...] = ()
+    merge: tuple[int, str] | None = None
+    subsumes: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,6 +147,7 @@ class Decl:
     names: tuple[str, ...]
     types: tuple[str, ...]
     qualifiers: frozenset[str]
+    choices: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -243,4 +261,4 @@ def renamed(rule: Rule) -> Rule:
 
     head = mapped(rule.head, number)
     body = tuple(mapped(part, blank if isinstance(part, Atom) else number) for part in rule.body)
-    return Rule(head, body)
+    return replace(rule, head=head, body=body)

@@ -85,7 +85,7 @@ def scoped(rule: Rule) -> Rule:
     fresh = count()
     visible = {name: name for name in _direct([rule.head, *rule.body])}
     head, *body = (_scope(literal, visible, fresh) for literal in (rule.head, *rule.body))
-    return Rule(head, tuple(body))
+    return replace(rule, head=head, body=tuple(body))
 
 
 def _direct(nodes: Iterable[Any]) -> list[str]:
@@ -196,7 +196,7 @@ class _Rule:
         self._literals([rule.head, *rule.body])
         self._solve()
         head = Atom(self._name(rule.head), tuple(self._finish(arg) for arg in rule.head.args))
-        return Rule(head, tuple(self._finished(rule.body)))
+        return replace(rule, head=head, body=tuple(self._finished(rule.body)))
 
     def _name(self, atom: Atom) -> str:
         return self._scope.find(atom.relation, self._relations)

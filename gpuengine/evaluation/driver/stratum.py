@@ -10,6 +10,7 @@ from typing import TypeVar
 from gpuengine.errors import Interrupted
 from gpuengine.evaluation.driver.node_tables import StratumNodes
 from gpuengine.evaluation.driver.scheme_choice import StratumSchemes
+from gpuengine.evaluation.driver.selectors import make_selectors
 from gpuengine.evaluation.driver.small_rounds import Outcome, SmallRounds
 from gpuengine.evaluation.driver.table_modules import TableModules
 from gpuengine.evaluation.host_work import HostOperation
@@ -58,6 +59,8 @@ class StratumEvaluation:
         self.modules = TableModules(context)
         self.nodes = StratumNodes(context)
         self.placement = context.placement
+        self.selectors = make_selectors(stratum, self.runner)
+        self.runner.selectors = self.selectors
         self.statistics = StratumStatistics(stratum.number, stratum.relations)
         self.delta = 0
         self._added: list[str] = []
@@ -84,7 +87,8 @@ class StratumEvaluation:
         progress.round_in_stratum = 0
         progress.rule = self.runner.rules[0].text if self.runner.rules else ""
         self.database.growing = self.members if self.stratum.is_recursive else frozenset()
-        self.retrying(lambda: self.placement.begin(self._tables_used()))
+        on_host = bool(self.selectors)
+        self.retrying(lambda: self.placement.begin(self._tables_used(), on_host=on_host))
         self.choice.begin()
         flow_bounds(self.runner.bound_rules, self.database)
         for table in self.tables:
@@ -99,6 +103,8 @@ class StratumEvaluation:
 
     def end(self) -> None:
         """Everything is derived and old; what only the evaluation needed is freed."""
+        for selector in self.selectors.values():
+            selector.end()
         self.retrying(self._settle)
         self.modules.end()
         for name in self._added:
@@ -133,6 +139,8 @@ class StratumEvaluation:
 
         With them come the rules of nodes that take part in the recursion; the others are filled by now.
         """
+        if self.selectors:  # nodes would keep what follows from facts that have gone
+            return list(rules)
         result: dict[Rule, None] = {}
         for rule in rules:
             result.update(dict.fromkeys(self.nodes.in_rounds(rule, self)))
@@ -145,7 +153,7 @@ class StratumEvaluation:
         """The rules that are left to evaluate in rounds, now that schemes and modules have taken theirs."""
         rules = list(dict.fromkeys(variant.rule for variant in self.stratum.recursive))
         rules = [rule for rule in rules if rule not in self.choice.handled]
-        if self.context.options.modules and rules:
+        if self.context.options.modules and rules and not self.selectors:
             rules, added = self.modules.take_over(rules, self.stratum)
             for table in added:
                 self.add_member(table)
@@ -170,6 +178,8 @@ class StratumEvaluation:
     def renew(self) -> None:
         """Everything that is there by now is the first delta."""
         self.modules.close()
+        for selector in self.selectors.values():
+            selector.begin()
         for scheme in self.schemes:
             self._change(scheme, scheme.renew)
         self._finish_round(1)
@@ -194,7 +204,8 @@ class StratumEvaluation:
 
     def keep_indexes(self, bodies: Iterable[BodyProgram]) -> None:
         """Free the indexes that none of the bodies reads."""
-        used = {index for body in bodies for index in body.indexes()}
+        selecting = [body for selector in self.selectors.values() for body in selector.bodies()]
+        used = {index for body in (*bodies, *selecting) for index in body.indexes()}
         for table in self.tables:
             if not is_node(table.name):  # what is reduced first is found by others as well
                 table.keep_indexes(used)
@@ -202,6 +213,8 @@ class StratumEvaluation:
     def _loop_bodies(self, bodies: Sequence[BodyProgram]) -> list[BodyProgram] | None:
         """The variants' bodies as the compiled loop takes them, if it can run them all."""
         if not self.placement.current.on_host or len(self.tables) < len(self.schemes) or self.modules.closing:
+            return None
+        if self.selectors:
             return None
         result = []
         for variant, prepared in zip(self.recursive, bodies, strict=True):
@@ -215,6 +228,8 @@ class StratumEvaluation:
         """One round driven from here; returns its candidates."""
         work = sum(self.run_variant(variant) for variant in self.recursive if self._has_new(variant))
         self.modules.close()
+        for selector in self.selectors.values():
+            selector.apply()
         for scheme in self.schemes:
             self._change(scheme, scheme.advance)
         self.retrying(self._index_deltas)
@@ -316,7 +331,7 @@ class StratumEvaluation:
 
     def place(self) -> None:
         """Let the stratum move before a round, if it should."""
-        if self.placement.is_active:
+        if self.placement.is_active and not self.selectors:
             self.retrying(lambda: self.placement.before_round(self._tables_used(), self.delta))
 
     def _tables_used(self) -> list[Table]:
@@ -404,7 +419,7 @@ class StratumEvaluation:
 
     def consider_splits(self) -> None:
         """Split rules for which the sizes have come to say that it pays off; what remains may split again."""
-        rules = list(dict.fromkeys(variant.rule for variant in self.recursive))
+        rules = [] if self.selectors else list(dict.fromkeys(variant.rule for variant in self.recursive))
         while rules:
             rule = rules.pop()
             if rule.order is BodyOrder.CHEAPEST and self._has_outgrown(rule):

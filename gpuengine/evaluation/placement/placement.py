@@ -56,11 +56,14 @@ class Placement:
         may_leave = self.is_active and not self._has_run_out
         return self.accelerator.thresholds.large_delta - 1 if may_leave else _ALWAYS_ON_HOST
 
-    def begin(self, tables: Collection[Table]) -> Backend:
-        """Decide where a stratum starts, and bring its tables there. `moves` counts from here."""
+    def begin(self, tables: Collection[Table], *, on_host: bool = False) -> Backend:
+        """Decide where a stratum starts, and bring its tables there. `moves` counts from here.
+
+        One that loses facts while it is evaluated must be `on_host`.
+        """
         self._has_run_out = False
         facts = sum(len(table) for table in tables)
-        wanted = self._is_wanted(lambda limits: self.always or facts >= limits.auto_facts)
+        wanted = not on_host and self._is_wanted(lambda limits: self.always or facts >= limits.auto_facts)
         self._go(tables, self._opened() if wanted else CPU)
         self.moves = 0
         return self.current

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -50,6 +51,13 @@ class _Prepared:
     sizes: dict[str, int]
 
 
+class Selector(Protocol):
+    """What keeps the facts of a relation that does not keep all that is derived (`driver.selectors`)."""
+
+    def offer(self, columns: Sequence[np.ndarray], rows: int) -> None:
+        """Facts that rules derive."""
+
+
 class VariantRunner:
     """Runs the variants of one stratum; `members` are its relations, `rules` the rules that are evaluated.
 
@@ -65,6 +73,7 @@ class VariantRunner:
         self._is_inner = False
         self._prepared: dict[Variant, _Prepared] = {}
         self._admitted: dict[Variant, list[Bounds]] = {}
+        self.selectors: Mapping[str, Selector] = {}
         self._tree_join = TreeJoin(context)
         self._multiway_join = MultiwayJoin(context)
 
@@ -132,6 +141,7 @@ class VariantRunner:
     def _compile_by(self, plan: BodyPlan, variant: Variant, *, in_one: bool) -> BodyProgram:
         database, head = self.context.database, variant.rule.head
         into_table = isinstance(database.tables[head.relation], Table)
+        into_table = into_table and head.relation not in self.selectors
         return compile_body(
             self._body(variant),
             plan,
@@ -191,7 +201,9 @@ class VariantRunner:
         before = len(head) if isinstance(head, Table) else 0
         derived = 0
         try:
-            if not isinstance(head, Table):
+            if variant.rule.head.relation in self.selectors:
+                candidates = self._run_into_selector(body, variant)
+            elif not isinstance(head, Table):
                 candidates, derived = self._run_into_scheme(body, variant, head)
             elif body.is_pure:
                 candidates = self._run_pure(body, variant, head)
@@ -212,6 +224,8 @@ class VariantRunner:
         """Evaluate a variant without a pipeline of its own, if that is better; the candidates seen."""
         head = self.context.database.tables[variant.rule.head.relation]
         started, before = time.perf_counter(), len(head) if isinstance(head, Table) else 0
+        if variant.rule.head.relation in self.selectors:
+            return None
         if variant.rule.order is BodyOrder.TREE and self._is_reduced_first(variant):
             candidates = self._tree_join.run(variant, self)
         elif (multiway := self._multiway_join.find(variant)) is not None:
@@ -246,6 +260,7 @@ class VariantRunner:
             variant.delta is None
             and isinstance(self.context.database.tables[head.relation], Table)
             and not len(self.context.database.tables[head.relation])
+            and head.relation not in self.selectors
             and sum(rule.head.relation == head.relation for rule in self.rules) == 1
             and _is_injective(variant.rule)
         )
@@ -302,6 +317,15 @@ class VariantRunner:
                 flow_bounds(self.bound_rules, self.context.database)
             self.context.check_budget(head, variant.rule.text)
         return seen, taken
+
+    def _run_into_selector(self, body: BodyProgram, variant: Variant) -> int:
+        """Offer what a variant derives to what selects the facts of its head; how much that is."""
+        seen, name = 0, variant.rule.head.relation
+        for columns, rows in self._heads(body, variant):
+            seen += rows
+            self.selectors[name].offer(columns, rows)
+            self.context.check_budget(self.context.database.tables[name], variant.rule.text)
+        return seen
 
     def _heads(self, body: BodyProgram, variant: Variant) -> Iterator[tuple[list[np.ndarray], int]]:
         """What a collecting body derives, in chunks; a fact as often as it is derived."""

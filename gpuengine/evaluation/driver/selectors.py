@@ -1,0 +1,348 @@
+"""Relations that do not keep all that is derived: what is offered to them in a round, and what they keep.
+
+Each is a table that rules read as any other. What rules derive is offered to its selector, and at the end of
+the round what is selected is appended to the table, where it is the next delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gpuengine.evaluation.rules.body import BodyProgram, compile_body
+from gpuengine.evaluation.rules.bounds import flow_bounds
+from gpuengine.evaluation.rules.variants import VariantRunner
+from gpuengine.kernels.cpu.backend import CPU
+from gpuengine.kernels.cpu.groups import BestValues, KeyNumbers, choose
+from gpuengine.language.program import Atom, Constant, Merge, Rule, Type, Variable, literal_variables
+from gpuengine.planning.order import order_body
+from gpuengine.planning.plan import Stratum
+from gpuengine.planning.selection import Selection
+from gpuengine.schemes.table import Table
+from gpuengine.schemes.table_reads import is_row_of
+from gpuengine.terms.ranks import order_keys, ranks
+
+Columns = Sequence[np.ndarray]
+
+
+class RelationSelector:
+    """Selects the facts of one relation: `begin` with those that are there and were offered since, `apply`
+    after each round, `end` with the fixpoint.
+    """
+
+    def __init__(self, name: str, runner: VariantRunner) -> None:
+        self.name = name
+        self.runner = runner
+        self.database = runner.context.database
+        table = self.database.tables[name]
+        assert isinstance(table, Table)
+        self.table = table
+        self.types = [attribute.type for attribute in self.database.program.relations[name].attributes]
+
+    def offer(self, columns: Columns, rows: int) -> None:
+        """Facts that rules derive; they count from the end of the round on."""
+        raise NotImplementedError
+
+    def apply(self) -> None:
+        """Append to the table what is selected of that which was offered."""
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        """The facts that are stated take part as if they were derived by rules outside the recursion."""
+        stated = [column.copy() for column in self.table.columns()]
+        count = len(self.table)
+        if count:
+            self.table.keep(np.zeros(count, np.bool_))
+            self.offer(stated, count)
+        self.apply()
+
+    def end(self) -> None:
+        """The fixpoint is reached."""
+
+    def bodies(self) -> Iterator[BodyProgram]:
+        """What it has compiled, of which the indexes must stay."""
+        yield from ()
+
+    def append(self, columns: Columns, count: int) -> None:
+        """Facts that the table does not have; others follow if it admits more ids than it did."""
+        bounds = list(self.table.bounds)
+        self.table.append(columns, count)
+        if list(self.table.bounds) != bounds:
+            flow_bounds(self.runner.bound_rules, self.database)
+
+
+class Merging(RelationSelector):
+    """Keeps for each key the fact with the best value.
+
+    The recursion is monotone, so that a fact that has been bettered only leads to what will be bettered as
+    well: it stays in the table until the end, and nothing needs to be taken out of sets and indexes.
+    """
+
+    def __init__(self, name: str, runner: VariantRunner, merge: Merge) -> None:
+        super().__init__(name, runner)
+        self._merge = merge
+        self._keys = [column for column in range(self.table.arity) if column != merge.column]
+        self._best = BestValues(max(1, len(self._keys)))
+        self._row_of = np.zeros(0, np.int64)
+        self._is_ranked = order_keys(np.zeros(0, np.uint32), self._type, self.database.dictionary) is None
+        self._waiting: list[tuple[list[np.ndarray], np.ndarray]] = []
+        self._round = 0
+
+    @property
+    def _type(self) -> Type:
+        return self.types[self._merge.column]
+
+    def offer(self, columns: Columns, rows: int) -> None:
+        ids = np.ascontiguousarray(columns[self._merge.column], np.uint32)
+        keys = [columns[column] for column in self._keys] or [np.zeros(rows, np.uint32)]
+        if self._is_ranked:
+            self._waiting.append(([np.array(key) for key in keys], np.array(ids)))
+            return
+        values = order_keys(ids, self._type, self.database.dictionary, largest=self._merge.op == "max")
+        assert values is not None
+        self._best.offer(keys, values, ids)
+
+    def _offer_ranked(self) -> None:
+        """Values that only have an order among each other: ranked together with those they compete with."""
+        if not self._waiting:
+            return
+        keys = [np.concatenate(parts) for parts in zip(*(keys for keys, _ in self._waiting), strict=True)]
+        ids = np.concatenate([ids for _, ids in self._waiting])
+        self._waiting = []
+        number = self._best.keys.number(keys, len(ids)).astype(np.int64)
+        known = number < len(self._row_of)
+        rivals = np.zeros(len(ids), np.uint32)
+        rivals[known] = self._best.ids[number[known]]
+        distinct, which = np.unique(np.concatenate([ids, rivals[known]]), return_inverse=True)
+        rank = ranks(distinct, self._type, self.database.dictionary)[which]
+        if self._merge.op == "max":
+            rank = -rank
+        is_better = np.ones(len(ids), np.bool_)
+        is_better[known] = rank[: len(ids)][known] < rank[len(ids) :]
+        order = np.lexsort((rank[: len(ids)], number))
+        order = order[is_better[order]]
+        first = np.ones(len(order), np.bool_)
+        first[1:] = number[order][1:] != number[order][:-1]
+        chosen = order[first]
+        # Whatever was known of these keys is worse: the number of the round stands for the value.
+        self._round -= 1
+        self._best.offer([key[chosen] for key in keys], np.full(len(chosen), self._round), ids[chosen])
+
+    def apply(self) -> None:
+        self._offer_ranked()
+        improved = self._best.improved()
+        if not len(improved):
+            return
+        parts = iter(self._best.keys.rows.column(j)[improved] for j in range(len(self._keys)))
+        columns = [
+            self._best.ids[improved] if column == self._merge.column else next(parts)
+            for column in range(self.table.arity)
+        ]
+        if len(self._row_of) < len(self._best.keys):
+            more = len(self._best.keys) - len(self._row_of)
+            self._row_of = np.concatenate([self._row_of, np.zeros(more, np.int64)])
+        self._row_of[improved] = len(self.table) + np.arange(len(improved))
+        self.append(columns, len(improved))
+
+    def end(self) -> None:
+        """Leave of each key the fact that came last."""
+        if len(self._row_of) < len(self.table):
+            kept = np.zeros(len(self.table), np.bool_)
+            kept[self._row_of] = True
+            self.table.keep(kept)
+
+
+class Choosing(RelationSelector):
+    """Keeps the first fact for each of its keys; of those of one round, the least by value."""
+
+    def __init__(self, name: str, runner: VariantRunner, choices: tuple[tuple[int, ...], ...]) -> None:
+        super().__init__(name, runner)
+        self._choices = choices
+        self._width = max(len(key) for key in choices)
+        self._numbers = KeyNumbers(1 + self._width)
+        self._taken = np.zeros(0, np.uint8)
+        self._waiting: list[list[np.ndarray]] = []
+
+    def offer(self, columns: Columns, rows: int) -> None:
+        self._waiting.append([np.array(column) for column in columns])
+
+    def apply(self) -> None:
+        if not self._waiting:
+            return
+        columns = [np.concatenate(parts) for parts in zip(*self._waiting, strict=True)]
+        self._waiting = []
+        columns, count = CPU.distinct_rows(columns, len(columns[0]))
+        dictionary = self.database.dictionary
+        by_value = [
+            ranks(column, type_, dictionary) for column, type_ in zip(columns, self.types, strict=True)
+        ]
+        order = np.lexsort(by_value[::-1])
+        columns = [np.asarray(column)[order] for column in columns]
+        numbers = []
+        for place, key in enumerate(self._choices):
+            parts = [np.full(count, place, np.uint32), *(columns[column] for column in key)]
+            parts += [np.zeros(count, np.uint32)] * (1 + self._width - len(parts))
+            numbers.append(self._numbers.number(parts, count))
+        if len(self._taken) < len(self._numbers):
+            more = len(self._numbers) - len(self._taken)
+            self._taken = np.concatenate([self._taken, np.zeros(more, np.uint8)])
+        chosen = np.zeros(count, np.uint8)
+        total = choose(np.concatenate(numbers), len(numbers), count, self._taken, chosen)
+        if total:
+            self.append([column[chosen.view(np.bool_)] for column in columns], total)
+
+
+class Subsuming(RelationSelector):
+    """Keeps what no other fact subsumes, round by round as Soufflé does.
+
+    Of the facts that a round derives those are rejected that another one of them, or one that is there,
+    subsumes; then those that are there go that one of the others subsumes.
+    """
+
+    def __init__(self, name: str, runner: VariantRunner, rules: tuple[Rule, ...]) -> None:
+        super().__init__(name, runner)
+        self._pairs = [_Domination(rule, runner) for rule in rules]
+        self._waiting: list[list[np.ndarray]] = []
+
+    def offer(self, columns: Columns, rows: int) -> None:
+        self._waiting.append([np.array(column) for column in columns])
+
+    def apply(self) -> None:
+        if not self._waiting:
+            return
+        table = self.table
+        table.settle()
+        before, bounds = len(table), list(table.bounds)
+        for columns in self._waiting:
+            table.insert(columns, len(columns[0]))
+        self._waiting = []
+        if list(table.bounds) != bounds:
+            flow_bounds(self.runner.bound_rules, self.database)
+        if len(table) == before:
+            return
+        table.advance()
+        table.refresh_indexes()
+        new = [column[before:].copy() for column in table.columns()]
+        rejected = self._united(one.rejected() for one in self._pairs)
+        mask = np.zeros(len(new[0]), np.bool_)
+        if rejected:
+            mask = is_row_of(new, rejected)
+        gone = self._united(one.deleted(rejected) for one in self._pairs) if not mask.all() else []
+        accepted = [column[~mask] for column in new]
+        table.take_back()
+        if gone:
+            table.delete(gone, len(gone[0]))
+            table.take_back()
+        if len(accepted[0]):
+            self.append(accepted, len(accepted[0]))
+
+    def bodies(self) -> Iterator[BodyProgram]:
+        for pair in self._pairs:
+            yield from pair.made.values()
+
+    def _united(self, found: Iterable[list[np.ndarray]]) -> list[np.ndarray]:
+        parts = [columns for columns in found if len(columns[0])]
+        if not parts:
+            return []
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        distinct, _ = CPU.distinct_rows(columns, len(columns[0]))
+        return [np.asarray(column) for column in distinct]
+
+
+class _Domination:
+    """One subsumption rule: finds facts for which another one is there that subsumes them."""
+
+    def __init__(self, rule: Rule, runner: VariantRunner) -> None:
+        self._runner = runner
+        self._places = [at for at, part in enumerate(rule.body) if isinstance(part, Atom)][:2]
+        # Wildcards of the second atom get names, so that what is found can be told from the fact itself.
+        second = rule.body[self._places[1]]
+        assert isinstance(second, Atom)
+        attributes = runner.context.database.program.relations[rule.head.relation].attributes
+        args = tuple(
+            arg if isinstance(arg, Variable | Constant) else Variable(f"@other{j}", attributes[j].type)
+            for j, arg in enumerate(second.args)
+        )
+        body = list(rule.body)
+        body[self._places[1]] = replace(second, args=args)
+        self._rule = replace(rule, body=tuple(body))
+        first = self._rule.body[self._places[0]]
+        assert isinstance(first, Atom)
+        self._atoms = (first, replace(second, args=args))
+        self._sink = tuple(
+            sorted(
+                literal_variables(self._atoms[0]) | literal_variables(self._atoms[1]), key=lambda v: v.name
+            )
+        )
+        self.made: dict[int, BodyProgram] = {}
+
+    def rejected(self) -> list[np.ndarray]:
+        """NEW facts that another one, NEW or OLD, subsumes."""
+        return self._found(0, frozenset(), [])
+
+    def deleted(self, rejected: list[np.ndarray]) -> list[np.ndarray]:
+        """OLD facts that a NEW one subsumes which is not rejected itself."""
+        return self._found(1, frozenset((self._places[0],)), rejected)
+
+    def _found(self, delta: int, old: frozenset[int], without: list[np.ndarray]) -> list[np.ndarray]:
+        program, context = self._program(delta, old), self._runner.context
+        arity = len(self._atoms[0].args)
+        found: list[list[np.ndarray]] = [[np.zeros(0, np.uint32)] * arity]
+        if program.impossible:
+            return found[0]
+        context.progress.rule = self._rule.text
+        start, end = program.stages[0].pipeline.driver.rows.delta
+        for bindings in program.collect(start, end):
+            worse, better = (self._facts(atom, bindings.columns, bindings.rows) for atom in self._atoms)
+            mask = np.zeros(bindings.rows, np.bool_)
+            for one, other in zip(worse, better, strict=True):
+                mask |= one != other
+            if without:
+                mask &= ~is_row_of(better, without)
+            if mask.any():
+                kept, _ = CPU.distinct_rows([column[mask] for column in worse], int(np.count_nonzero(mask)))
+                found.append([np.asarray(column) for column in kept])
+        return [np.concatenate(column) for column in zip(*found, strict=True)]
+
+    def _facts(self, atom: Atom, columns: dict[Variable, np.ndarray], rows: int) -> list[np.ndarray]:
+        intern = self._runner.context.database.dictionary.intern_constant
+        return [
+            columns[arg] if isinstance(arg, Variable) else np.full(rows, intern(arg), np.uint32)  # type: ignore[arg-type]
+            for arg in atom.args
+        ]
+
+    def _program(self, delta: int, old: frozenset[int]) -> BodyProgram:
+        known = self.made.get(delta)
+        if known is not None and known.is_current:
+            return known
+        context, place = self._runner.context, self._places[delta]
+        body = self._rule.body
+        program = compile_body(
+            body,
+            order_body(body, context.database, driver=place),
+            context.database,
+            sink=self._sink,
+            stop=context.stop,
+            delta=place,
+            old=old,
+            growing=self._runner.members,
+            exact=True,
+        )
+        self.made[delta] = program
+        return program
+
+
+def make_selectors(stratum: Stratum, runner: VariantRunner) -> dict[str, RelationSelector]:
+    """What selects the facts of those relations of a stratum that do not keep everything."""
+    selections = runner.context.plan.selections
+    return {name: _selector(selections[name], runner) for name in stratum.relations if name in selections}
+
+
+def _selector(selection: Selection, runner: VariantRunner) -> RelationSelector:
+    if selection.merge is not None:
+        return Merging(selection.relation, runner, selection.merge)
+    if selection.choices:
+        return Choosing(selection.relation, runner, selection.choices)
+    return Subsuming(selection.relation, runner, selection.subsumptions)

@@ -1,0 +1,104 @@
+"""Relations that do not keep all that is derived: by min or max in heads, choice-domain or subsumption."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gpuengine.language import codes
+from gpuengine.language.diagnostics import Reporter
+from gpuengine.language.functors import ORDERED
+from gpuengine.language.lowering import LoweredRule
+from gpuengine.language.program import Atom, Merge, Relation
+from gpuengine.language.syntax import Atom as AtomSyntax
+from gpuengine.language.syntax import Merge as MergeSyntax
+
+_OPS = ("min", "max")
+
+
+def unmerged(head: AtomSyntax, reporter: Reporter) -> tuple[AtomSyntax, Merge | None]:
+    """A head without its ``min`` or ``max``, and what that says."""
+    found = [(place, arg) for place, arg in enumerate(head.args) if isinstance(arg, MergeSyntax)]
+    if not found:
+        return head, None
+    for _, arg in found:
+        if arg.op not in _OPS:
+            message = f"{arg.op} can't stand in a head: what it gives may go up and down again"
+            hint = f"aggregate what is complete, in the body: x = {arg.op} .. : {{ .. }}"
+            reporter.error(codes.MERGE, message, arg.start, arg.end, hint)
+    if len(found) > 1:
+        second = found[1][1]
+        message = "a head has one min or max: which of two facts would be better by both?"
+        hint = "say which fact is better with a subsumption, p(x, a, b) <= p(x, c, d) :- .."
+        reporter.error(codes.MERGE, message, second.start, second.end, hint)
+    args = [arg.arg if isinstance(arg, MergeSyntax) else arg for arg in head.args]
+    place, first = found[0]
+    return AtomSyntax(head.name, args, head.start, head.end), Merge(place, first.op)
+
+
+def report_selections(
+    rules: Iterable[LoweredRule], relations: Mapping[str, Relation], reporter: Reporter
+) -> None:
+    """Report relations for which it is not said, or said twice, which of their facts stay."""
+    ways: dict[str, dict[str, LoweredRule | None]] = {
+        name: {"a choice-domain": None} for name, relation in relations.items() if relation.choices
+    }
+    merges: dict[str, tuple[Merge, LoweredRule]] = {}
+    for lowered in rules:
+        rule, name = lowered.rule, lowered.rule.head.relation
+        if rule.merge is not None:
+            ways.setdefault(name, {}).setdefault("min or max in heads", lowered)
+            _report_merge(lowered, merges, relations[name], reporter)
+        if rule.subsumes:
+            ways.setdefault(name, {}).setdefault("a subsumption", lowered)
+            _report_subsumption(lowered, reporter)
+    for name, known in ways.items():
+        relation = relations[name]
+        for qualifier in ("eqrel", "inline"):
+            if qualifier in relation.qualifiers:
+                known = {f"the qualifier {qualifier}": None, **known}
+        places = [lowered for lowered in known.values() if lowered is not None]
+        if len(known) > 1:
+            start, end = reporter.sources.positions(relation.span)
+            if places:
+                start, end = places[0].start, places[0].end
+            message = f"{name} has {' and '.join(known)}: which of its facts stay?"
+            reporter.error(codes.SELECTION, message, start, end, "leave one of them out")
+
+
+def _report_merge(
+    lowered: LoweredRule,
+    merges: dict[str, tuple[Merge, LoweredRule]],
+    relation: Relation,
+    reporter: Reporter,
+) -> None:
+    merge = lowered.rule.merge
+    assert merge is not None
+    attribute = relation.attributes[merge.column]
+    if attribute.type.kind not in ORDERED:
+        message = (
+            f"{attribute.name} of {relation.name} is a {attribute.type.kind.value}: it has no {merge.op}"
+        )
+        hint = "take the min or max of a number, unsigned, float or symbol"
+        reporter.error(codes.MERGE, message, lowered.start, lowered.end, hint)
+    known, first = merges.setdefault(relation.name, (merge, lowered))
+    if known != merge:
+        attribute = relation.attributes[known.column]
+        message = f"another rule of {relation.name} keeps the {known.op} of {attribute.name}"
+        notes = [f"that rule is at {first.rule.span}"]
+        hint = "a relation keeps one value for each key: all its rules must agree on which"
+        reporter.error(codes.MERGE, message, lowered.start, lowered.end, hint, notes)
+
+
+def _report_subsumption(lowered: LoweredRule, reporter: Reporter) -> None:
+    rule = lowered.rule
+    atoms = [part for part in rule.body if isinstance(part, Atom)]
+    others = {atom.relation for atom in atoms[:2]} - {rule.head.relation}
+    for other in sorted(others):
+        message = f"a fact of {rule.head.relation} can't be subsumed by one of {other}"
+        hint = "both atoms are of one relation"
+        reporter.error(codes.SUBSUMPTION, message, lowered.start, lowered.end, hint)
+    again = [atom for atom in atoms[2:] if atom.relation == rule.head.relation]
+    if again:
+        message = f"the body of a subsumption can't read {rule.head.relation} again"
+        hint = "compare the two facts by their values, and by relations that are complete before"
+        reporter.error(codes.SUBSUMPTION, message, *reporter.sources.positions(again[0].span), hint)
