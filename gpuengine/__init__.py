@@ -64,6 +64,11 @@ def unsupported() -> str | None:
     return None
 
 
+def load_ipython_extension(ipython: Any) -> None:
+    """What ``%load_ext gpuengine`` calls."""
+    import_module("gpuengine.notebook").load(ipython)
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'gpuengine' has no attribute {name!r}")

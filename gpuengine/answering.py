@@ -15,6 +15,7 @@ from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.position_sets import PoolFull
 from gpuengine.language.program import Atom, Rule, Variable
 from gpuengine.planning.order import order_body
+from gpuengine.planning.passes import blank_rule
 from gpuengine.planning.plan import body_relations
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
@@ -60,6 +61,7 @@ def _whole_relation(rule: Rule, tables: Mapping[str, Scheme]) -> Scheme | None:
     atom = rule.body[0]
     scheme = tables[atom.relation]
     is_free = all(isinstance(arg, Variable) for arg in atom.args) and len(set(atom.args)) == len(atom.args)
+    is_free = is_free and set(rule.head.args) == set(atom.args)
     if isinstance(scheme, Table) or not is_free:
         return None
     permutation = tuple(rule.head.args.index(arg) for arg in atom.args)
@@ -68,6 +70,7 @@ def _whole_relation(rule: Rule, tables: Mapping[str, Scheme]) -> Scheme | None:
 
 def _evaluate(rule: Rule, database: Database, budget: Budget) -> Table:
     """The distinct answers of a rule's body: a column for each variable of its head."""
+    rule = blank_rule(rule)  # what is not asked for is not listed
     variables = tuple(arg for arg in rule.head.args if isinstance(arg, Variable))
     plan = order_body(rule.body, database)
     body = compile_body(rule.body, plan, database, sink=variables, stop=np.zeros(1, np.int64))

@@ -543,18 +543,60 @@ class Engine(NotCopied):
         """The names of the relations."""
         return iter(self.relations)
 
-    def query(self, text: str) -> RelationView:
+    def query(
+        self,
+        text: str,
+        /,
+        *,
+        order: str | Sequence[str] = (),
+        limit: int | None = None,
+        **parameters: Any,
+    ) -> RelationView:
         """The answers of a conjunctive query such as ``path(1, x), !edge(1, x)`` over the materialisation.
 
-        One column for each named variable, in order of first appearance; distinct rows. A query
-        without variables has one row of no columns if it holds, none if not.
+        One column for each named variable, in order of first appearance, or for those asked for, as in
+        ``x, z : path(x, y), edge(y, z)``; distinct rows. A query without variables has one row of no columns
+        if it holds, none if not. `parameters` are the values of ``$name`` in it. With `order`, names of
+        columns, ``-name`` for descending, rows come in that order; with `limit`, at most so many.
         """
         if not isinstance(text, str):
             raise GpuEngineError(f"a query is a str such as 'path(1, x)', not {type(text).__name__}")
-        rule, answers, state = self._answered(lambda program: parse_query(text, program), text, {})
+        from gpuengine.language.questions import parse_question
+
+        rule, answers, state = self._answered(
+            lambda program: parse_question(text, program, parameters), text, {}
+        )
         attributes = [Attribute(arg.name, arg.type) for arg in rule.head.args if isinstance(arg, Variable)]
         origin = Origin(self._states, weakref.ref(state), None)
-        return RelationView("?", attributes, answers, self.dictionary, Budget(self.options.memory), origin)
+        view = RelationView("?", attributes, answers, self.dictionary, Budget(self.options.memory), origin)
+        if order:
+            view = view.sort(*((order,) if isinstance(order, str) else order))
+        return view if limit is None else view.head(limit)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self.relations)
+
+    def __dir__(self) -> list[str]:
+        """What is for users."""
+        return [
+            *("load", "materialise", "update", "query", "explain", "why_not", "plan", "save", "close"),
+            *("subscribe", "relations", "storage", "warnings", "progress", "skipped", "backend", "options"),
+            *(name for name in super().__dir__() if name.startswith("__")),
+        ]
+
+    def _repr_html_(self) -> str:
+        """The relations, and how they are stored."""
+        from gpuengine.showing import html_table
+
+        if self.current.relations is None:
+            rows = [(name, f"{len(self.loaded[name]):,}", "", "") for name in self.relations]
+            title = "not materialised yet"
+        else:
+            rows = [
+                (name, f"{one.facts:,}", one.scheme, f"{one.nbytes:,}") for name, one in self.storage.items()
+            ]
+            title = f"{sum(one.facts for one in self.storage.values()):,} facts"
+        return html_table(("relation", "facts", "stored as", "bytes"), rows, len(rows), title)
 
     def explain(self, text: str, *, all: bool = False, limit: int | None = 100) -> Proof:
         """Why a fact such as ``path(1, 5)`` holds, or each answer of a query: a proof of least height.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuengine.errors import GpuEngineError
+from gpuengine.errors import DataError, GpuEngineError
 from gpuengine.evaluation.materialisation import Materialisation
 from gpuengine.evaluation.placement.budget import Budget
 from gpuengine.evaluation.placement.failures import device_failures
@@ -279,6 +281,75 @@ class RelationView:
     def to_pylist(self) -> list[tuple[Any, ...]]:
         """All facts as a list of tuples."""
         return list(self)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """All facts as a list of dicts by column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self]
+
+    def head(self, rows: int = 10) -> RelationView:
+        """At most the first `rows` facts, as a view of its own."""
+        if rows < 0:
+            raise DataError(f"a view can't have {rows} rows")
+        if not self.attributes or rows >= self._count:
+            return self if rows else self._of([], 0)
+        columns = next(self._columns(rows), []) if rows else []
+        return self._of([np.array(column) for column in columns], rows)
+
+    limit = head
+
+    def sort(self, *columns: str) -> RelationView:
+        """The facts in the order of some columns, ``-name`` for descending, then of the others; ascending.
+
+        Text comes in the order of its code points, records and ADT values by their text.
+        """
+        names = [name.removeprefix("-") for name in columns]
+        unknown = [name for name in names if name not in self.columns]
+        if unknown:
+            raise DataError(
+                f"{self.name} has no column {unknown[0]}\n  hint: it has {', '.join(self.columns)}"
+            )
+        if not self.attributes:
+            return self
+        import pyarrow.compute as pc
+
+        keys = [
+            (name.removeprefix("-"), "descending" if name.startswith("-") else "ascending")
+            for name in columns
+        ]
+        keys += [(name, "ascending") for name in self.columns if name not in names]
+        order = pc.sort_indices(self.to_arrow(), keys).to_numpy()
+        return self._of([column[order] for column in self.id_columns()], self._count)
+
+    def _of(self, columns: list[np.ndarray], count: int) -> RelationView:
+        """A view of some of the facts."""
+        table = Table(self.name, len(self.attributes), CPU)
+        table.restore(columns, count)
+        return RelationView(self.name, self.attributes, table, self._dictionary, self._budget)
+
+    def write(self, path: str | os.PathLike[str], **params: str) -> int:
+        """Write all facts to a file: text, Parquet or Arrow by its ending; how many there are.
+
+        `params` are those of ``.output``. Unless they say otherwise text has a header, and what is called
+        ``.csv`` has commas.
+        """
+        from gpuengine.io import write_facts
+
+        written = {"headers": "true"}
+        if ".csv" in Path(path).suffixes:
+            written |= {"delimiter": ",", "rfc4180": "true"}
+        return write_facts(Path(path), self.batches(), self.attributes, written | params)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """What `to_numpy` gives."""
+        if copy is False:
+            raise ValueError("a view has no array of its own: np.asarray makes one")
+        array = self.to_numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def _repr_html_(self) -> str:
+        from gpuengine.showing import MOST_ROWS, html_table
+
+        return html_table(self.columns, self.head(MOST_ROWS).to_pylist(), self._count, repr(self)[1:-1])
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.to_arrow().__arrow_c_stream__(requested_schema)

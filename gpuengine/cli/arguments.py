@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -135,6 +136,15 @@ def _macros(text: str) -> dict[str, str]:
             raise argparse.ArgumentTypeError(f"{part!r} is not NAME=VALUE")
         macros[name] = value if equals else "1"
     return macros
+
+
+def _parameter(text: str) -> tuple[str, int | float | str]:
+    name, value = _pair("NAME=VALUE", "start=1", text)
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise argparse.ArgumentTypeError(f"{name!r} is not the name of a parameter")
+    if re.fullmatch(r"-?[0-9]{1,20}", value):
+        return name, int(value)
+    return name, float(value) if re.fullmatch(r"-?[0-9]+\.[0-9]+", value) else value
 
 
 def _pair(form: str, such_as: str, text: str) -> tuple[str, str]:
@@ -477,6 +487,8 @@ def _check_query(parser: argparse.ArgumentParser, arguments: argparse.Namespace)
     if is_rdf(arguments):
         parser.error(f"{arguments.program} is RDF: ask it by gpuengine sparql")
     _check_language(parser, arguments)
+    if arguments.query == "-":
+        arguments.query = sys.stdin.read()
     arguments.is_saved = is_knowledge_base(arguments.program)
     if arguments.is_saved:
         given = {
@@ -493,6 +505,15 @@ def _check_query(parser: argparse.ArgumentParser, arguments: argparse.Namespace)
                 f"{option} is for programs, but {arguments.program} is a knowledge base: its program, "
                 "facts, schemes and evaluators are those that were saved"
             )
+    if is_temporal_base(arguments.program) if arguments.is_saved else is_temporal(arguments):
+        for name, option in (
+            ("param", "--param"),
+            ("order", "--order"),
+            ("form", "--format"),
+            ("output", "-o"),
+        ):
+            if getattr(arguments, name, None):
+                parser.error(f"{option} is for Datalog, but {arguments.program} is DatalogMTL")
     arguments.fact_dir = arguments.fact_dir or Path()
     arguments.on_error = arguments.on_error or "fail"
 
@@ -777,11 +798,32 @@ _COMMANDS = (
             *_SOURCE,
             *_FUNCTORS,
             _ON_ERROR,
-            _option("query", metavar="QUERY", help="such as 'path(1, x), !edge(1, x)'"),
+            _option("query", metavar="QUERY", help="such as 'path(1, x), !edge(1, x)'; - is standard input"),
             *_MACHINE,
             *_CHOICES,
             _NO_MODULES,
             _option("--limit", type=_positive, metavar="N", help="print at most N answers"),
+            _option(
+                "--param",
+                type=_parameter,
+                action="append",
+                default=[],
+                metavar="NAME=VALUE",
+                help="the value of $NAME in the query: a number, or else a text; several times",
+            ),
+            _option(
+                "--order",
+                type=lambda text: [name.strip() for name in text.split(",")],
+                metavar="NAMES",
+                help="in the order of these variables, such as x,-y (- is descending)",
+            ),
+            _option(
+                "--format",
+                dest="form",
+                choices=("table", "tsv", "csv", "json", "parquet"),
+                help="of the answers (default: tsv, or what the ending of -o FILE tells)",
+            ),
+            _option("-o", "--output", type=Path, metavar="FILE", help="write the answers to a file"),
             _JSON,
             *_WARNINGS,
             _LANGUAGE,
@@ -832,7 +874,24 @@ _COMMANDS = (
             _LANGUAGE,
         ),
         _check_explain,
-        {"quiet": False, "fact_dir": None, "on_error": None},
+        {"quiet": False, "fact_dir": None, "on_error": None, "param": []},
+    ),
+    Command(
+        "shell",
+        "talk to a program or a knowledge base",
+        "Declarations, rules and facts are added as they are typed, each a transaction that shows what it "
+        "changes; ?- asks a query; .help lists commands. Statements may come through a pipe. What is said to "
+        "a knowledge base is kept.",
+        (
+            _PROGRAM.but(nargs="?", metavar="PROGRAM.dl|KB", help="what to begin with (default: nothing)"),
+            _FACT_DIR,
+            *_SOURCE,
+            _ON_ERROR,
+            *_MACHINE,
+            *_CHOICES,
+            _NO_MODULES,
+            *_WARNINGS,
+        ),
     ),
     Command(
         "update",

@@ -6,12 +6,15 @@ import argparse
 import json
 import sys
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuengine.cli.arguments import is_temporal
 from gpuengine.cli.knowledge_bases import is_temporal_base, open_knowledge_base
 from gpuengine.cli.live import LiveLine, live_line
 from gpuengine.cli.sources import load, locate, needed_inputs, open_engine
+from gpuengine.errors import GpuEngineError
+from gpuengine.showing import text_table
 
 if TYPE_CHECKING:
     from gpuengine.engine import Engine
@@ -29,24 +32,61 @@ def query(arguments: argparse.Namespace) -> int:
         engine = _saved(arguments, line) if arguments.is_saved else evaluated(arguments, line)
     finally:
         line.clear()
-    answers = engine.query(arguments.query)
-    if arguments.json:
+    answers = engine.query(arguments.query, order=arguments.order or (), **dict(arguments.param))
+    if arguments.output is not None:
+        _write(answers, arguments)
+    elif arguments.form == "table":
+        shown = answers if arguments.limit is None else answers.head(arguments.limit)
+        sys.stdout.write(text_table(answers.columns, shown.to_pylist(), len(answers)))
+    elif arguments.form == "parquet":
+        raise GpuEngineError("Parquet goes to a file: say -o FILE.parquet")
+    elif arguments.json or arguments.form == "json":
         rows = list(islice(answers, arguments.limit))
         print(
             json.dumps({"columns": answers.columns, "rows": rows, "count": len(answers)}, ensure_ascii=False)
         )
     else:
-        _print_text(answers, arguments.limit)
+        _print_text(answers, arguments.limit, "," if arguments.form == "csv" else "\t")
     return 0
+
+
+def _write(answers: RelationView, arguments: argparse.Namespace) -> None:
+    """To a file, in the form that was asked for or that its ending tells."""
+    shown = answers if arguments.limit is None else answers.head(arguments.limit)
+    path: Path = arguments.output
+    form = arguments.form or ("json" if arguments.json or path.suffix == ".json" else None)
+    if form == "json":
+        replace_file(path, json.dumps(shown.to_dicts(), ensure_ascii=False) + "\n")
+    elif form == "table":
+        replace_file(path, text_table(shown.columns, shown.to_pylist(), len(answers)))
+    elif form == "parquet":
+        shown.write(path, IO="parquet")
+    elif form == "csv":
+        shown.write(path, rfc4180="true", delimiter=",")
+    elif form == "tsv":
+        shown.write(path, delimiter="\t")
+    else:
+        shown.write(path)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a file that appears when it is complete."""
+    from gpuengine.io.replacing import Replacement
+
+    with Replacement() as alone:
+        with alone.file(path) as sink:
+            sink.write(text.encode())
+        alone.finish()
 
 
 def evaluated(arguments: argparse.Namespace, line: LiveLine) -> Engine:
     """An engine of the program that has what the query reads."""
-    from gpuengine.language import parse_query
+    from gpuengine.language.questions import parse_question
     from gpuengine.planning.plan import body_relations
 
     engine = open_engine(arguments)
-    wanted = sorted(body_relations(parse_query(arguments.query, engine.program).body))
+    asked = parse_question(arguments.query, engine.program, dict(arguments.param))
+    wanted = sorted(body_relations(asked.body))
     sources = locate(needed_inputs(engine, wanted), arguments.fact_dir)
     load(engine, sources, arguments, line)
     return engine.materialise(wanted=wanted, watch=line.evaluating)
@@ -58,14 +98,17 @@ def _saved(arguments: argparse.Namespace, line: LiveLine) -> Engine:
     return open_knowledge_base(arguments.program, arguments, read_only=True)
 
 
-def _print_text(answers: RelationView, limit: int | None) -> None:
+def _print_text(answers: RelationView, limit: int | None, delimiter: str) -> None:
     if not answers.columns:
         print("true" if len(answers) else "false")
         return
     from gpuengine.io.format import RowFormatter
     from gpuengine.io.options import text_dialect
 
-    formatter = RowFormatter(answers.attributes, text_dialect({"headers": "true"}))
+    params = {"headers": "true", "delimiter": delimiter}
+    if delimiter == ",":
+        params["rfc4180"] = "true"
+    formatter = RowFormatter(answers.attributes, text_dialect(params))
     sys.stdout.buffer.write(formatter.header())
     for batch in answers.batches():
         shown = batch if limit is None else batch.slice(0, limit)

@@ -131,6 +131,12 @@ class Change(Mapping[str, RelationChange]):
     def __repr__(self) -> str:
         return f"<change: {', '.join(repr(self[name])[1:-1] for name in self) or 'nothing'}>"
 
+    def _repr_html_(self) -> str:
+        from gpuengine.showing import html_table
+
+        rows = [(name, f"+{len(self[name].inserted):,}", f"-{len(self[name].deleted):,}") for name in self]
+        return html_table(("relation", "came", "went"), rows, len(rows), "change" if rows else "no change")
+
 
 def change_to(after: Materialisation, deltas: Deltas, budget: Budget) -> Change:
     """What changed when a materialisation came to be; aliases change as the relations that they stand for."""

@@ -42,3 +42,24 @@ def test_a_typo_in_the_query(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "pth" in done.stderr
     assert "path" in done.stderr
+
+
+def test_parameters_order_and_formats(tmp_path: Path) -> None:
+    reach_project(tmp_path, [(1, 2), (2, 3), (3, 4)])
+    common = ("query", "reach.dl", "-F", "facts")
+    done = gpuengine(*common, "path($a, x)", "--param", "a=1", "--order=-x", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "x\n4\n3\n2\n"), done.stderr
+    done = gpuengine(*common, "x : path(x, y)", "--order", "x", "--format", "table", cwd=tmp_path)
+    assert done.stdout == "x\n─\n1\n2\n3\n"
+    done = gpuengine(*common, "path(x, 4)", "--order", "x", "--format", "csv", "-o", "a.csv", cwd=tmp_path)
+    assert (done.returncode, (tmp_path / "a.csv").read_text()) == (0, "x\n1\n2\n3\n"), done.stderr
+    done = gpuengine(*common, "path(x, 4)", "--order", "x", "-o", "a.json", cwd=tmp_path)
+    assert json.loads((tmp_path / "a.json").read_text()) == [{"x": 1}, {"x": 2}, {"x": 3}]
+    done = gpuengine(*common, "path(x, 4)", "--format", "parquet", cwd=tmp_path)
+    assert done.returncode == 1 and "-o FILE.parquet" in done.stderr
+
+
+def test_from_standard_input(tmp_path: Path) -> None:
+    reach_project(tmp_path)
+    done = gpuengine("query", "reach.dl", "-F", "facts", "-", cwd=tmp_path, stdin="path(1, 3)\n")
+    assert (done.returncode, done.stdout) == (0, "true\n"), done.stderr
