@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpuengine.spark_bridge.saved import open as open
     from gpuengine.spark_bridge.sessions import session as session
     from gpuengine.spark_bridge.strata import Limits as Limits
+    from gpuengine.spark_bridge.triples import materialise_triples as materialise_triples
 
 # No module has the name of what it exports: an import of the module would put it in its place.
 _HOME = {
@@ -31,6 +32,7 @@ _HOME = {
     "ingest": "materialisation",
     "load_encoded": "encoding",
     "materialise": "materialisation",
+    "materialise_triples": "triples",
     "open": "saved",
     "session": "sessions",
 }
@@ -43,6 +45,7 @@ __all__ = [
     "ingest",
     "load_encoded",
     "materialise",
+    "materialise_triples",
     "open",
     "session",
 ]

@@ -163,7 +163,7 @@ class RdfEngine(NotCopied):
                 threads=self.options.get("threads"),
             )
         else:
-            quads = as_quads(data, self.terms)
+            quads = as_quads(data, self.terms, check=True)
         if graph is not None:
             name = graph if graph.startswith(("<", "_:")) else f"<{graph}>"
             quads = quads.within(int(self.terms.add([name])[0]))
@@ -194,12 +194,9 @@ class RdfEngine(NotCopied):
                 self._classes = Classes.none().merged(equalities(quads, self.terms), named)
             except NamedTwice:
                 knowledge = self._with_copies(knowledge)
-        rules = list((knowledge.rules | self.rules).values())
+        rules = (knowledge.rules | self.rules).values()
         self.layout = Layout.of(rules, equality=self._represents and knowledge.equates)
-        text = self.layout.declarations()
-        known: set[str] = set()
-        for rule in rules:
-            text += self.clauses(translate(rule, self.layout), known)
+        text = self._text(knowledge)
         self._engine = Engine(text, dictionary=self.dictionary, **self.options)
         self._pending = []
         self._knowledge = knowledge
@@ -214,6 +211,23 @@ class RdfEngine(NotCopied):
     @property
     def _represents(self) -> bool:
         return self.entailment is not None and self.entailment.represents
+
+    def program(self) -> str:
+        """What the rules and the axioms became, in the engine's own language; see `gpuengine.rdf.layout`."""
+        assert self.engine
+        return self._text(self.knowledge)
+
+    def _text(self, knowledge: Knowledge) -> str:
+        text = self.layout.declarations()
+        known: set[str] = set()
+        for rule in (knowledge.rules | self.rules).values():
+            text += self.clauses(translate(rule, self.layout), known)
+        return text
+
+    def stated(self) -> list[tuple[str, str, str]]:
+        """The triples of the default graph that are stated, as they were given, and what literals denote."""
+        quads = given_quads(self.engine, self.layout, self.terms, self._classes)
+        return list(zip(*(self.terms.texts(column) for column in quads.columns[:3]), strict=True))
 
     def _with_copies(self, knowledge: Knowledge) -> Knowledge:
         """Store facts for every one of the terms that are the same from now on."""
@@ -350,6 +364,14 @@ class RdfEngine(NotCopied):
     def closure(self, predicate: str, *, reflexive: bool) -> tuple[np.ndarray, np.ndarray]:
         """See `gpuengine.rdf.graph.Graph`."""
         return self._answering().closure(predicate, reflexive=reflexive)
+
+    def is_transitive(self, predicate: str) -> bool:
+        """See `gpuengine.rdf.graph.Graph`."""
+        return self._answering().is_transitive(predicate)
+
+    def pairs(self, predicate: str, *, closed: bool) -> int | None:
+        """See `gpuengine.rdf.graph.Graph`."""
+        return self._answering().pairs(predicate, closed=closed)
 
     def graphs(self) -> np.ndarray:
         """The ids of the names of the named graphs."""

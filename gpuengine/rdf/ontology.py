@@ -27,7 +27,7 @@ _FACETS = (
     *(f"<{XSD}{name}>" for name in ("length", "minLength", "maxLength", "pattern", *_BOUNDS)),
     f"<{RDF}langRange>",
 )
-_VOCABULARIES = (f"<{OWL}", f"<{RDFS}", f"<{RDF}", f"<{XSD}")
+VOCABULARIES = (f"<{OWL}", f"<{RDFS}", f"<{RDF}", f"<{XSD}")
 
 
 def owl(name: str) -> str:
@@ -61,7 +61,7 @@ def is_blank(text: str) -> bool:
 def is_axiom_class(text: str) -> bool:
     """Whether to be an instance of a class may be an axiom: it is one of the vocabulary, or has no name
     (what has members of its own has to be known of an expression)."""
-    return is_blank(text) or (text.startswith(_VOCABULARIES) and text not in (THING, owl("NamedIndividual")))
+    return is_blank(text) or (text.startswith(VOCABULARIES) and text not in (THING, owl("NamedIndividual")))
 
 
 class Ontology:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpuengine.errors import DataError
+from gpuengine.io.triples.lines import BadLine, read_term, shortened
 from gpuengine.language.program import SYMBOL, Constant
 from gpuengine.rdf.graph import Terms
 from gpuengine.rdf.terms import Blank, Iri, Literal, term_text
@@ -80,11 +81,16 @@ class Quads:
         return Quads((s, p, o, np.where(g == NO_GRAPH, np.uint32(graph), g)))
 
 
-def as_quads(data: Any, terms: Terms) -> Quads:
-    """Rows of three or four terms, as objects or as texts; or anything tabular with columns of texts."""
+def as_quads(data: Any, terms: Terms, *, check: bool = False) -> Quads:
+    """Rows of three or four terms, as objects or as texts; or anything tabular with columns of texts.
+
+    With `check`, raises `DataError` for what is no term, or can't be in its place.
+    """
     columns = _text_columns(data)
     if len(columns) not in (3, 4):
         raise DataError(f"triples have 3 columns, or 4 with the graph, not {len(columns)}")
+    if check:
+        columns = [_checked(column, place) for column, place in zip(columns, _PLACES, strict=False)]
     ids = [terms.add(column) for column in columns[:3]]
     graph = np.full(len(ids[0]), NO_GRAPH, np.uint32)
     if len(columns) == 4:
@@ -92,6 +98,30 @@ def as_quads(data: Any, terms: Terms) -> Quads:
         if given.any():
             graph[given] = terms.add([text for text in columns[3] if text is not None])
     return Quads((ids[0], ids[1], ids[2], graph))
+
+
+_PLACES = ("subject", "predicate", "object", "graph")
+
+
+def _checked(column: Sequence[Any], place: str) -> list[str | None]:
+    """The texts of terms in their one form."""
+    texts: dict[Any, str | None] = {None: None} if place == "graph" else {}
+    for given in dict.fromkeys(column):
+        if given in texts:
+            continue
+        if not isinstance(given, str):
+            row = next(row for row, one in enumerate(column, 1) if one is given)
+            what = "null" if given is None else type(given).__name__
+            raise DataError(f"row {row}: the {place} is {what}, not a text")
+        try:
+            texts[given] = read_term(given, place)
+        except BadLine as error:
+            row = column.index(given) + 1
+            raise DataError(
+                f"row {row}: the {place} {shortened(given)!r} is no term: {error}\n"
+                '  hint: terms are written as in N-Triples: <http://example.org/a>, _:b, "text"@en'
+            ) from None
+    return [texts[given] for given in column]
 
 
 def _text_columns(data: Any) -> list[Sequence[Any]]:

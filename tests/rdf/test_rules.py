@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import pytest
 
 import gpuengine as ge
 from bench.lubm import FOLDER
+from gpuengine.errors import DataError
 from gpuengine.rdf.dlog import parse_rules, rule_text
 from gpuengine.rdf.engine import RdfEngine
 from gpuengine.rdf.rules import Triple, Variable, canonical
@@ -16,6 +18,7 @@ from tests.rdf.oracle import Quad, closure
 
 DATA = Path(__file__).parent / "data"
 PREFIX = "PREFIX : <http://e/>\n"
+E = "<http://e/"
 RDF_TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 SAME = "<http://www.w3.org/2002/07/owl#sameAs>"
 
@@ -227,3 +230,28 @@ def test_expression_trees_are_evaluated() -> None:
         (iri("i1"), '"-4"^^<http://www.w3.org/2001/XMLSchema#integer>'),
         (iri("i2"), '"28"^^<http://www.w3.org/2001/XMLSchema#integer>'),
     }
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (("a", E + "p>", E + "o>"), "row 2: the subject 'a' is no term"),
+        ((E + "s>", "_:p", E + "o>"), "the predicate '_:p' is no term"),
+        (('"s"', E + "p>", E + "o>"), "the subject '\"s\"' is no term"),
+        ((E + "s>", E + "p>", E + "o o>"), "can't have the character ' '"),
+        ((E + "s>", E + "p>", '"o'), "never ends"),
+        ((E + "s>", E + "p>", E + "o> ."), "there is more after the term"),
+        ((E + "s>", E + "p>", None), "the object is null"),
+        ((E + "s>", E + "p>", 5), "not int"),
+        ((E + "s>", E + "p>", E + "o>", '"g"'), "the graph"),
+    ],
+)
+def test_rows_that_are_no_triples(row: tuple, message: str) -> None:
+    good = (E + "s>", E + "p>", '"a"@EN') + ((None,) if len(row) == 4 else ())
+    kb = RdfEngine()
+    with pytest.raises(DataError, match=re.escape(message)):
+        kb.load([good, row])
+    assert len(kb) == 0
+    kb = RdfEngine()
+    kb.load([good])
+    assert list(kb.triples()) == [(E + "s>", E + "p>", '"a"@en')]

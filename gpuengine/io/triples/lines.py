@@ -90,6 +90,15 @@ def read_line(line: str, *, with_graph: bool) -> tuple[str, str, str, str | None
     return subject, predicate, value, graph
 
 
+def read_term(text: str, place: str) -> str:
+    """The one text of a term that may be a subject, predicate, object or graph; `BadLine` if it is none."""
+    article = "an" if place == "object" else "a"
+    found, at = _term(text, 0, f"{article} {place}", literal=place == "object", blank=place != "predicate")
+    if at != len(text):
+        raise BadLine("there is more after the term", at + 1)
+    return found
+
+
 def _skip(line: str, at: int) -> int:
     found = _SPACE.match(line, at)
     assert found is not None
@@ -128,7 +137,7 @@ def _iri(line: str, at: int) -> tuple[str, int]:
     value = unescaped(found[1])
     if not _SCHEME.match(value):
         raise BadLine(
-            f"the IRI <{_cut(value)}> is relative, and there is nothing it could be relative to", at + 1
+            f"the IRI <{shortened(value)}> is relative, and there is nothing it could be relative to", at + 1
         )
     return iri_text(value), found.end()
 
@@ -155,8 +164,9 @@ def _literal(line: str, at: int) -> tuple[str, int]:
 
 def _shown(line: str, at: int) -> str:
     rest = line[at:].split(maxsplit=1)
-    return repr(_cut(rest[0])) if rest else "the end of the line"
+    return repr(shortened(rest[0])) if rest else "the end of the line"
 
 
-def _cut(text: str) -> str:
+def shortened(text: str) -> str:
+    """A text as messages show it."""
     return text if len(text) <= 60 else text[:57] + "…"
