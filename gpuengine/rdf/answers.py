@@ -52,6 +52,7 @@ class Answering:
         self._expands = expands and len(classes) > 0
         self._listed: dict[tuple[bool, bool], Table] = {}
         self._layout = layout
+        self._compact: set[str] | None = None
         self._terms = terms
 
     @property
@@ -273,15 +274,49 @@ class Answering:
             shown &= ~self._auxiliary(column)
         return shown
 
+    def is_transitive(self, predicate: str) -> bool:
+        """See `gpuengine.rdf.graph.Graph`: so it is where a relation is stored as a closure."""
+        relation = self._relation(predicate)
+        if self._compact is None:
+            stored = self._engine.storage
+            self._compact = {name for name, one in stored.items() if one.scheme in ("closure", "equivalence")}
+        return relation in self._compact
+
+    def _relation(self, predicate: str) -> str | None:
+        """The relation of a property, or of the one that stands for it."""
+        place = self._representative(predicate) if len(self._classes) else predicate
+        return self._layout.properties.get(place) if isinstance(place, str) else None
+
+    def pairs(self, predicate: str, *, closed: bool) -> int | None:
+        """See `gpuengine.rdf.graph.Graph`."""
+        if self._expands:
+            return None
+        if closed and not self.is_transitive(predicate):
+            scheme = self._closure(predicate)
+            return len(scheme) if scheme is not None else 0
+        relation = self._relation(predicate)
+        return None if relation is None else len(self._engine[relation])
+
+    def _closure(self, predicate: str) -> Closure | None:
+        """The closure of a predicate; None if it has no triples."""
+        edges = self.solve([Triple(Variable("x"), predicate, Variable("y"))])
+        if not len(edges["x"]):
+            return None
+        scheme = Closure("path", threads=self._engine.options.threads)
+        bound = int(max(edges["x"].max(), edges["y"].max())) + 1
+        scheme.widen([(0, bound), (0, bound)])
+        scheme.keep_edges([edges["x"], edges["y"]])
+        return scheme
+
     def closure(self, predicate: str, *, reflexive: bool) -> tuple[np.ndarray, np.ndarray]:
         """See `gpuengine.rdf.graph.Graph`."""
-        edges = self.solve([Triple(Variable("x"), predicate, Variable("y"))])
-        scheme = Closure("path", threads=self._engine.options.threads)
-        if len(edges["x"]):
-            bound = int(max(edges["x"].max(), edges["y"].max())) + 1
-            scheme.widen([(0, bound), (0, bound)])
-            scheme.keep_edges([edges["x"], edges["y"]])
-        first, second = listed(scheme) if len(edges["x"]) else (edges["x"], edges["y"])
+        if self.is_transitive(predicate):
+            found = self.solve([Triple(Variable("x"), predicate, Variable("y"))])
+            first, second = found["x"], found["y"]
+        else:
+            scheme = self._closure(predicate)
+            none = np.zeros(0, np.uint32)
+            first, second = listed(scheme) if scheme is not None else (none, none)
         if reflexive:
             everything = self.all_triples().columns()
             nodes = np.unique(np.concatenate([everything[0], everything[2]]))

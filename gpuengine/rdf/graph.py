@@ -45,5 +45,12 @@ class Graph(Protocol):
     def closure(self, predicate: str, *, reflexive: bool) -> tuple[np.ndarray, np.ndarray]:
         """Pairs of the transitive closure of a predicate."""
 
+    def is_transitive(self, predicate: str) -> bool:
+        """Is the default graph known to have all pairs of the transitive closure of a predicate?"""
+
+    def pairs(self, predicate: str, *, closed: bool) -> int | None:
+        """How many pairs a predicate has in the default graph, or its transitive closure, where that is known
+        without listing them."""
+
     def graphs(self) -> np.ndarray:
         """Ids of the names of the named graphs."""

@@ -54,6 +54,12 @@ class MemoryGraph:
         distinct = list(dict.fromkeys(tuple(row[name] for name in names) for row in rows))
         return {name: self.terms.add([row[place] for row in distinct]) for place, name in enumerate(names)}
 
+    def is_transitive(self, predicate: str) -> bool:
+        return False
+
+    def pairs(self, predicate: str, *, closed: bool) -> int | None:
+        return None
+
     def closure(self, predicate: str, *, reflexive: bool) -> tuple[np.ndarray, np.ndarray]:
         pairs = {(s, o) for s, p, o, g in self.quads if p == predicate and g is None}
         while True:

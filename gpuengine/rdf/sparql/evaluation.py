@@ -24,10 +24,12 @@ from gpuengine.rdf.sparql.algebra import (
     Formula,
     Group,
     InGraph,
+    Link,
     Minus,
     Optional,
     Order,
     PathPattern,
+    Repeated,
     Select,
     Step,
     Union,
@@ -38,6 +40,7 @@ from gpuengine.rdf.sparql.algebra import (
 from gpuengine.rdf.sparql.dataset import View
 from gpuengine.rdf.sparql.paths import solve_path
 from gpuengine.rdf.sparql.tables import Table
+from gpuengine.rdf.terms import XSD
 from gpuengine.rdf.values import Value
 
 _ROW = f"{HIDDEN}row"
@@ -56,9 +59,13 @@ class Evaluation:
 
     def select(self, select: Select, active: Argument | None = None) -> Table:
         """The rows of a query or subquery, in order, of the variables of its answer."""
-        table = self.group(select.pattern, active)
-        if select.groups is not None:
-            table = self._grouped(select, table, active)
+        counted = self._counted(select, active)
+        if counted is not None:
+            table = counted
+        else:
+            table = self.group(select.pattern, active)
+            if select.groups is not None:
+                table = self._grouped(select, table, active)
         for condition in select.having:
             table = table.take(self.holds(condition, table, active))
         if select.values is not None:
@@ -74,6 +81,39 @@ class Evaluation:
             stop = None if select.limit is None else select.offset + select.limit
             table = table.slice(select.offset, stop)
         return table
+
+    def _counted(self, select: Select, active: Argument | None) -> Table | None:
+        """The row of a query that only counts the pairs of a property, or of a path that repeats it.
+
+        None if it is another query, or if they have to be listed.
+        """
+        pattern, default = select.pattern, self.view.dataset.default
+        if select.groups != () or active is not None or default is not None or len(pattern.steps) != 1:
+            return None
+        if select.keyed or pattern.filters or any(not _counts_rows(one) for one in select.aggregations):
+            return None
+        number = self._pairs(pattern.steps[0])
+        if number is None:
+            return None
+        value = self.view.terms.add([f'"{number}"^^<{XSD}integer>'])
+        return Table({one.name: value for one in select.aggregations}, 1)
+
+    def _pairs(self, step: Step) -> int | None:
+        """How many solutions a pattern of two variables has, if that is known without listing them."""
+        if isinstance(step, Basic) and len(step.triples) == 1:
+            (triple,) = step.triples
+            subject, predicate, target, closed = triple.subject, triple.predicate, triple.object, False
+        elif isinstance(step, PathPattern) and isinstance(step.path, Repeated) and step.path.least == 1:
+            if step.path.once or not isinstance(step.path.path, Link):
+                return None
+            subject, predicate, target, closed = step.subject, step.path.path.predicate, step.object, True
+        else:
+            return None
+        if not (
+            isinstance(subject, Variable) and isinstance(target, Variable) and isinstance(predicate, str)
+        ):
+            return None
+        return None if subject == target else self.view.graph.pairs(predicate, closed=closed)
 
     def _grouped(self, select: Select, table: Table, active: Argument | None) -> Table:
         assert select.groups is not None
@@ -266,6 +306,10 @@ class Evaluation:
         found = np.zeros(len(first), bool)
         found[self.group(exists.pattern, active, outer).column(_ROW)] = True
         return found[numbers]
+
+
+def _counts_rows(how: Aggregation) -> bool:
+    return how.function == "COUNT" and how.argument is None and not how.distinct
 
 
 @lru_cache(maxsize=1024)

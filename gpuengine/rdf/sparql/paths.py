@@ -16,7 +16,10 @@ from gpuengine.rdf.sparql.algebra import (
     Sequence,
 )
 from gpuengine.rdf.sparql.dataset import View
-from gpuengine.rdf.sparql.tables import Table, distinct, join
+from gpuengine.rdf.sparql.tables import Table, concatenated, distinct, join
+
+_FEW = 256
+"""So many ends of a path are looked up one by one."""
 
 _S, _P, _O = Variable("s"), Variable("p"), Variable("o")
 
@@ -50,10 +53,17 @@ def _repeated(
     path: Repeated, view: View, active: str | None, starts: np.ndarray | None, start: Argument
 ) -> Table:
     """Pairs of the repetition of a path, from some starts or from all."""
-    whole = isinstance(path.path, Link) and starts is None and not path.once and active is None
-    if whole and view.dataset.default is None:
-        assert isinstance(path.path, Link)
-        sources, targets = view.graph.closure(path.path.predicate, reflexive=False)
+    link, is_inverse = path.path, False
+    if isinstance(link, Inverse):
+        link, is_inverse = link.path, True
+    plain = isinstance(link, Link) and not path.once and active is None and view.dataset.default is None
+    few = starts if starts is not None and len(starts) <= _FEW else None
+    if plain and few is not None and isinstance(link, Link) and view.graph.is_transitive(link.predicate):
+        # The closure is there: what is asked of it is looked up.
+        reached = _looked_up(link.predicate, few, view, is_inverse)
+    elif plain and starts is None and not is_inverse:
+        assert isinstance(link, Link)
+        sources, targets = view.graph.closure(link.predicate, reflexive=False)
         reached = Table(
             {"s": np.asarray(sources, np.int64), "o": np.asarray(targets, np.int64)}, len(sources)
         )
@@ -74,6 +84,16 @@ def _repeated(
         "o": np.concatenate([reached.columns["o"], itself]),
     }
     return distinct(Table(columns, len(columns["s"])))
+
+
+def _looked_up(predicate: str, starts: np.ndarray, view: View, is_inverse: bool) -> Table:
+    """The pairs of a predicate that begin with one of some ids, or, if it is the inverse, end with one."""
+    parts = [Table.empty(("s", "o"))]
+    for start, text in zip(starts.tolist(), view.terms.texts(starts), strict=True):
+        triple = Triple(_O, predicate, text) if is_inverse else Triple(text, predicate, _O)
+        found = view.solve([triple], None).column("o")
+        parts.append(Table({"s": np.full(len(found), start, np.int64), "o": found}, len(found)))
+    return concatenated(parts)
 
 
 def _once(edges: Table, starts: np.ndarray | None) -> Table:
