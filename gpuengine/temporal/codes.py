@@ -15,11 +15,13 @@ EMPTY_RANGE = "T0102"
 NUMBER = "T0103"
 HEAD_OPERATOR = "T0104"
 ARITY = "T0105"
+TOO_DEEP = "T0106"
 
 UNSAFE = "T0201"
 ONLY_LEFT = "T0202"
 UNBOUND = "T0203"
 UNSTRATIFIABLE = "T0204"
+ALTERNATIVES = "T0205"
 
 DESCRIPTIONS: dict[str, str] = {
     SYNTAX: "the text does not follow the grammar",
@@ -31,8 +33,10 @@ DESCRIPTIONS: dict[str, str] = {
     NUMBER: "a number that is none, or infinity where there is none",
     HEAD_OPERATOR: "an operator that a head can't have: diamonds, Since, Until",
     ARITY: "a predicate with a number of arguments that differs from another use",
+    TOO_DEEP: "operators or parentheses nested too deeply",
     UNSAFE: "a variable of the head that the body does not have",
     ONLY_LEFT: "a variable that is needed but only in the left operand of Since or Until",
     UNBOUND: "a variable of a negated atom or a comparison that no other atom binds",
     UNSTRATIFIABLE: "a predicate defined through its own negation",
+    ALTERNATIVES: "a body with too many left operands of Since and Until that need not hold",
 }

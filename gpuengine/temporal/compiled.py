@@ -162,6 +162,16 @@ def _simplified(metric: Metric) -> Metric:
     return metric
 
 
+def alternatives(metric: Metric) -> int:
+    """How many compiled rules a metric atom takes, at most: see the module."""
+    if isinstance(metric, Unary):
+        return alternatives(metric.operand)
+    if isinstance(metric, Binary):
+        right = alternatives(metric.right)
+        return alternatives(metric.left) * right + (right if metric.range.holds_zero else 0)
+    return 1
+
+
 def _alternatives(metric: Metric) -> list[Metric]:
     """The metric atom with each left operand that it can do without, and without it."""
     if isinstance(metric, Unary):

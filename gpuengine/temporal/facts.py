@@ -6,6 +6,7 @@ ends as `kernels.timeline` has them.
 
 from __future__ import annotations
 
+import codecs
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from gpuengine.terms.text import Text, from_strings
 
 OnError = Literal["fail", "skip"]
 MAX_MESSAGES = 5
+_LONGEST_SHOWN = 200
 TEXT_SUFFIXES = (".txt", ".facts")
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".arrow", ".arrows", ".ipc", ".feather")
 _CODECS = (".gz", ".zst")
@@ -87,13 +89,16 @@ def read_lines(
     """The facts of a text, by predicate; `arities` are those that are known."""
     from gpuengine.kernels.cpu import fact_text as kernel
 
+    data = data.removeprefix(codecs.BOM_UTF8)
     if not data.strip():
         return []
     raw = np.frombuffer(data, np.uint8)
     lines, spans = _scan(raw, kernel)
+    bad = _BadLines(data, where)
+    if not data.isascii():
+        lines = _without_bad_text(data, raw, lines, bad, kernel)
     status = lines[:, kernel.STATUS]
     read = lines[status == kernel.READ]
-    bad = _BadLines(data, where)
     seen = dict(arities)
     found = [] if timestamps else _plain_facts(raw, read, spans, seen, bad, kernel)
     slow = lines[status != kernel.BLANK] if timestamps else lines[status == kernel.LEFT]
@@ -125,7 +130,31 @@ class _BadLines:
                 problems.skipped += 1  # it is counted, and not shown
                 continue
             line = self._data.count(b"\n", 0, start) + 1
-            problems.add(f"{self._where}:{line}: {what}: {self.text(start, end)}")
+            text = self.text(start, min(end, start + _LONGEST_SHOWN))
+            problems.add(
+                f"{self._where}:{line}: {what}: {text}{'...' if end > start + _LONGEST_SHOWN else ''}"
+            )
+
+
+def _without_bad_text(
+    data: bytes, raw: np.ndarray, lines: np.ndarray, bad: _BadLines, kernel: Any
+) -> np.ndarray:
+    """The lines that are UTF-8; the others are bad."""
+    try:
+        data.decode()
+        return lines
+    except UnicodeDecodeError:
+        pass  # which lines?
+    starts = lines[:, kernel.LINE_START]
+    is_good = np.ones(len(lines), np.bool_)
+    for place in np.unique(np.searchsorted(starts, np.flatnonzero(raw >= 128), "right") - 1).tolist():
+        start, end = int(starts[place]), int(lines[place, kernel.LINE_END])
+        try:
+            data[start:end].decode()
+        except UnicodeDecodeError:
+            bad.add(start, end, "this is no UTF-8 text")
+            is_good[place] = False
+    return lines[is_good]
 
 
 def _other_arity(name: str, here: int, known: int) -> str:

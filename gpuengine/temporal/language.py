@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from gpuengine.errors import Diagnostic, ProgramErrors, Span
 from gpuengine.language.diagnostics import Reporter, TooManyErrors, counted
 from gpuengine.language.source import SourceMap
 from gpuengine.temporal import codes
+from gpuengine.temporal.compiled import alternatives
 from gpuengine.temporal.parser import Parser
 from gpuengine.temporal.strata import negative_cycle
 from gpuengine.temporal.syntax import (
@@ -28,6 +30,9 @@ from gpuengine.temporal.syntax import (
     head_atom,
     variables_of,
 )
+
+MAX_ALTERNATIVES = 1024
+"""A body may ask for so many compiled rules: each left operand that need not hold doubles them."""
 
 
 def parse_program(source: str | Path) -> Program:
@@ -93,6 +98,7 @@ def parse_query(text: str, arities: Mapping[str, int]) -> tuple[Literal, ...] | 
             bound = {v for literal in asked for atom in binding_atoms(literal) for v in variables_of(atom)}
             for literal in asked:
                 _check_bound(literal, bound, reporter)
+            _check_alternatives(asked, (buffer.base, buffer.base + len(text)), reporter)
             named = [v for literal in asked for atom in atoms_of(literal) for v in variables_of(atom)]
             for variable in dict.fromkeys(named):
                 if variable not in bound and not variable.name.startswith("_"):
@@ -203,6 +209,18 @@ def _check_safe(rule: Rule, reporter: Reporter) -> None:
             )
     for literal in rule.body:
         _check_bound(literal, bound, reporter)
+    _check_alternatives(rule.body, rule.span, reporter)
+
+
+def _check_alternatives(body: Iterable[Literal], span: tuple[int, int], reporter: Reporter) -> None:
+    count = math.prod(alternatives(one) for one in body if not isinstance(one, Negated | Comparison))
+    if count > MAX_ALTERNATIVES:
+        reporter.error(
+            codes.ALTERNATIVES,
+            "too many left operands of Since and Until that need not hold",
+            *span,
+            "give some of them a predicate of its own, as in AB(X) :- A(X) Since[0,1] B(X)",
+        )
 
 
 def _only_left(

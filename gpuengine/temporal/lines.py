@@ -12,6 +12,7 @@ _NAME = re.compile(r"\s*([^\W\d]\w*)\s*")
 _QUOTED = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\')\s*')
 _BARE = re.compile(r"\s*([^,()\"']*[^,()\"'\s])\s*")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
+_LONGEST_SHOWN = 40
 _COMMENT = re.compile(r"\s*(?:%.*|//.*|/\*.*\*/\s*)?$")
 
 
@@ -97,5 +98,6 @@ def _time(text: str, timestamps: bool) -> Fraction | float:
         return float(text)
     value = timestamp_of(text.strip("\"'")) if timestamps else number_of(text)
     if value is None:
-        raise ValueError(f"{text!r} is no {'timestamp' if timestamps else 'number'}")
+        shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+        raise ValueError(f"{shown!r} is no {'timestamp' if timestamps else 'number'}")
     return value

@@ -52,6 +52,8 @@ _SIGNED = {
 _BINARY = {"Since": Operator.SINCE, "Until": Operator.UNTIL}
 _COMPARATORS = ("!=", "<=", ">=", "<", ">", "=")
 _RESERVED = {*_UNARY, *_SIGNED, *_BINARY, "Top", "Bottom", "not"}
+MAX_DEPTH = 100
+"""Operators and parentheses may be nested so deeply."""
 _EVERYTHING = Interval(Fraction(0), None, False, True)
 
 
@@ -67,6 +69,7 @@ class Parser:
         self._sources: SourceMap = reporter.sources
         self._reporter = reporter
         self._at = 0
+        self._depth = 0
         self._anonymous = 0
         self.rules: list[Rule] = []
         self.facts: list[GivenFact] = []
@@ -134,7 +137,7 @@ class Parser:
 
     def _rule(self) -> None:
         first = self._next
-        self._anonymous = 0
+        self._anonymous = self._depth = 0
         head = self._metric()
         if self._next.kind == "@":
             if not isinstance(head, Relational):
@@ -227,6 +230,19 @@ class Parser:
         return left
 
     def _operand(self) -> Metric:
+        if self._depth >= MAX_DEPTH:
+            self._fail(
+                "operators or parentheses are nested too deeply",
+                self._next,
+                "give what is inside a predicate of its own",
+                code=codes.TOO_DEEP,
+            )
+        self._depth += 1
+        operand = self._nested()
+        self._depth -= 1
+        return operand
+
+    def _nested(self) -> Metric:
         token = self._next
         if token.text in _UNARY and token.kind in ("name", *_UNARY):
             self._at += 1
@@ -423,7 +439,7 @@ class Parser:
             value = number_of(token.text)
             if value is None:
                 self._at -= 1
-                self._fail(f"{token.text} is no number", token, code=codes.NUMBER)
+                self._fail(f"{_cut_short(token.text)} is no number", token, code=codes.NUMBER)
             assert value is not None
             return sign * value, False
         self._at -= 1
@@ -439,4 +455,8 @@ class Parser:
 def _shown(token: Token) -> str:
     if token.kind in ("newline", "end"):
         return "the end of the line" if token.kind == "newline" else "the end"
-    return repr(token.text)
+    return repr(_cut_short(token.text))
+
+
+def _cut_short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."

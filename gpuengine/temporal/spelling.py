@@ -31,11 +31,18 @@ STAMP = r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)
 _STAMP = re.compile(STAMP)
 _PLAIN = re.compile(r"[A-Za-z_0-9.+:/#-]*[A-Za-z_0-9/#-]|[A-Za-z_0-9]")
 _IN_RULE = re.compile(r"[a-z]\w*|\d+(?:\.\d+)?")
+_LONGEST_NUMBER = 100
+"""So many characters are enough for any time that fits 64 bits, and for any constant that is compared."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def number_of(text: str) -> Fraction | None:
-    """The number or duration that a text is, None if it is neither. A zero denominator is None too."""
+    """The number or duration that a text is, None if it is neither.
+
+    A zero denominator is None too, and what has more digits than anything that could be computed with.
+    """
+    if len(text) > _LONGEST_NUMBER:
+        return None
     found = _NUMBER.fullmatch(text)
     if found is not None:
         try:

@@ -371,3 +371,25 @@ def test_views_are_taken_by_value_and_engines_refuse(take: Callable[[Any], Any])
     engine = ge.TemporalEngine("q(X) :- r(X).")
     with pytest.raises(TypeError, match="TemporalEngine objects can't be copied or pickled"):
         take(engine)
+
+
+def test_numbers_that_nobody_could_compute_with() -> None:
+    for line in (f"P(a)@{'9' * 6000}", f"P(a)@[0,1/{'9' * 6000}]", f"P(a)@0.{'1' * 6000}"):
+        with pytest.raises((DataError, EvaluationError)) as caught:
+            engine().load(line + "\n")
+        assert len(str(caught.value)) < 1000
+    # As constants they are what is written, and in no order.
+    kb = engine("Less(X) :- P(X), X < 3\n")
+    kb.load(f"P({'9' * 6000})@1\nP(2)@1\n")
+    assert kb.materialise()["Less"].lines() == ["Less(2)@[1,1]"]
+
+
+def test_text_that_is_no_utf8(tmp_path: Path) -> None:
+    """It is refused where it is read, not where it is shown."""
+    file = tmp_path / "facts.txt"
+    file.write_bytes(b"\xef\xbb\xbfP(\xc3\xa4)@1\nP(\xff\xfe)@1\nP('x \xff')@1\nP(b)@1\n")
+    with pytest.raises(DataError, match=r"facts.txt:2: this is no UTF-8 text.*\n.*facts.txt:3: "):
+        engine().load(file)
+    kb = engine()
+    assert kb.load(file, on_error="skip") == 2
+    assert kb.materialise()["P"].to_pylist()[0][0] == "ä"

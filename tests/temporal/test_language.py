@@ -9,6 +9,7 @@ import pytest
 
 from gpuengine.errors import ProgramErrors
 from gpuengine.temporal import codes
+from gpuengine.temporal.engine import TemporalEngine
 from gpuengine.temporal.language import parse_program, parse_query
 from gpuengine.temporal.syntax import (
     Binary,
@@ -177,3 +178,32 @@ def test_codes_are_documented() -> None:
     page = (ROOT / "docs" / "temporal.md").read_text()
     for code, meaning in codes.DESCRIPTIONS.items():
         assert f"| {code} | {meaning} |" in page
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("(" * 5000 + "Q(X)" + ")" * 5000, codes.TOO_DEEP),
+        ("<->[0,1] " * 5000 + "Q(X)", codes.TOO_DEEP),
+        ("(" * 200 + "Q(X)" + " Since[1,2] Q(X))" * 200, codes.TOO_DEEP),
+        (f"<->[{'9' * 5000},inf) Q(X)", codes.NUMBER),
+        (f"<->[0,1/{'9' * 5000}] Q(X)", codes.NUMBER),
+        ("Q(X), " + ", ".join(["R(X) Since[0,1] Q(X)"] * 24), codes.ALTERNATIVES),
+    ],
+)
+def test_programs_that_nobody_could_evaluate(body: str, code: str) -> None:
+    """What is too deep, too long or too much is an error like others, in rules and in queries."""
+    with pytest.raises(ProgramErrors, match=code) as caught:
+        TemporalEngine(f"P(X) :- Q(X)\nP(X) :- {body}\n")
+    assert len(caught.value.diagnostics) == 1
+    assert len(caught.value.diagnostics[0].message) < 100
+    kb = TemporalEngine("P(X) :- Q(X)\nP(X) :- R(X)\nQ(a)@1\n").materialise()
+    with pytest.raises(ProgramErrors, match=code):
+        kb.query(body)
+
+
+def test_what_is_deep_and_much_but_can_be_evaluated() -> None:
+    nested = "<->[0,1] " * 90 + "Q(X)"
+    many = ", ".join(["R(X) Since[0,1] Q(X)"] * 10)
+    kb = TemporalEngine(f"P(X) :- {nested}\nS(X) :- {many}\nQ(a)@1\n").materialise()
+    assert kb["P"].lines() == ["P(a)@[1,91]"] and kb["S"].lines() == ["S(a)@[1,1]"]
