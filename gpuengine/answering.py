@@ -62,7 +62,7 @@ def _whole_relation(rule: Rule, tables: Mapping[str, Scheme]) -> Scheme | None:
     scheme = tables[atom.relation]
     is_free = all(isinstance(arg, Variable) for arg in atom.args) and len(set(atom.args)) == len(atom.args)
     is_free = is_free and set(rule.head.args) == set(atom.args)
-    if isinstance(scheme, Table) or not is_free:
+    if scheme.is_listed or not is_free:
         return None
     permutation = tuple(rule.head.args.index(arg) for arg in atom.args)
     return Union("?", [Part(scheme.snapshot(), permutation)], Table("?", scheme.arity, CPU))

@@ -221,7 +221,7 @@ class RelationView:
 
     def _check_listing(self) -> None:
         """Foresee that facts which are not stored one by one do not fit when they are."""
-        if self._budget is not None and not isinstance(self._scheme, Table):
+        if self._budget is not None and not self._scheme.is_listed:
             self._budget.check_listing(self.name, self._count, _LISTED_BYTES * len(self.attributes))
 
     def to_pandas(self) -> pandas.DataFrame:

@@ -53,6 +53,10 @@ class Scheme(NotCopied, ABC):
     name: str
     arity: int
     bounds: Bounds
+    is_listed: bool = False
+    """Do the facts lie in rows, one by one, as those of a table, which pipelines read and write?"""
+    is_view: bool = False
+    """Are they those of other relations, whose changes are its own?"""
 
     def __len__(self) -> int:
         return self.count(Domain.ALL)

@@ -47,6 +47,7 @@ class Table(Scheme):
     """
 
     kind = "table"
+    is_listed = True
 
     def __init__(self, name: str, arity: int, backend: Backend, rows: Rows | None = None) -> None:
         self.name = name
@@ -490,3 +491,9 @@ def _with_room(bounds: Bounds, new: Sequence[tuple[int, int]]) -> Bounds:
             high = min(high + (high - old[0]) // _ROOM_SHARE + _LEAST_ROOM, LARGEST_BOUND)
         result.append((low, high))
     return result
+
+
+def as_table(scheme: Scheme) -> Table:
+    """The table that a scheme is known to be."""
+    assert isinstance(scheme, Table), f"{scheme.name} is no table"
+    return scheme

@@ -58,6 +58,7 @@ class Union(Scheme):
     """
 
     kind = "union"
+    is_view = True
 
     def __init__(self, name: str, parts: Sequence[Part], own: Table) -> None:
         self.name = name
@@ -382,3 +383,9 @@ def _shared(part: Part, before: Sequence[Part]) -> int:
             found |= other.scheme.contains(other.inward(columns), len(found))
         shared += int(np.count_nonzero(found))
     return shared
+
+
+def as_union(scheme: Scheme) -> Union:
+    """The union that a scheme is known to be."""
+    assert isinstance(scheme, Union), f"{scheme.name} is no union"
+    return scheme

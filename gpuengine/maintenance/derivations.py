@@ -22,7 +22,7 @@ from gpuengine.maintenance.counters import Counters, Derivation
 from gpuengine.maintenance.rules import DeltaRule, Direction, StratumDeltas
 from gpuengine.planning.order import order_body
 from gpuengine.planning.plan import Variant
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import Table, as_table
 
 
 class Derivations(ABC):
@@ -57,9 +57,7 @@ class Derivations(ABC):
         return {}
 
     def _table(self, name: str) -> Table:
-        table = self.database.tables[name]
-        assert isinstance(table, Table)
-        return table
+        return as_table(self.database.tables[name])
 
 
 class SetDerivations(Derivations):

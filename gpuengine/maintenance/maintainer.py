@@ -18,8 +18,7 @@ from gpuengine.maintenance.stratum import StratumMaintenance
 from gpuengine.maintenance.transition import Changes, Transition, View
 from gpuengine.planning.node_rules import is_node
 from gpuengine.planning.plan import Plan, body_relations
-from gpuengine.schemes.table import Table
-from gpuengine.schemes.union import Union
+from gpuengine.schemes.table import Table, as_table
 
 
 class Maintainer:
@@ -119,7 +118,7 @@ class Maintainer:
         for stratum in self.plan.strata:
             for name in stratum.relations if stratum.is_recursive else ():
                 union = self.database.tables[name]
-                if isinstance(union, Union):
+                if union.is_view:
                     listed = Table(name, union.arity, CPU)
                     for batch in union.scan():
                         listed.insert(batch, len(batch[0]))
@@ -175,8 +174,7 @@ class Maintainer:
         for name, delta in stated.items():
             if name in self._derived:
                 continue
-            table = self.database.tables[name]
-            assert isinstance(table, Table)
+            table = as_table(self.database.tables[name])
             if table is not self.stated.tables[name]:
                 delta = _stated_too(table, delta)
             changes.add(Transition(table, delta, at_end=True))
@@ -217,7 +215,7 @@ class Maintainer:
             failed.undo()
         changes.show(frozenset((*changes.transitions, *changes.parts)), View.NOW)
         for name, transition in changes.transitions.items():
-            if isinstance(transition.scheme, Table) and transition.scheme is not self.stated.tables.get(name):
+            if transition.scheme.is_listed and transition.scheme is not self.stated.tables.get(name):
                 transition.undo()
         for stratum in self.strata[: max(begun - 1, 0)]:
             stratum.tables.rebuild_schemes(changes)

@@ -21,7 +21,7 @@ from gpuengine.planning.shapes import Shape
 from gpuengine.schemes.closure import Closure
 from gpuengine.schemes.equivalence import Equivalence
 from gpuengine.schemes.pairs import PairScheme
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import Table, as_table
 from gpuengine.schemes.union import Part, Union
 from gpuengine.terms.persistence import TermColumns, export_terms, restore_terms, term_counts
 
@@ -123,8 +123,7 @@ def _table(name: str, stored: StoredTable) -> Table:
 def _fed_scheme(name: str, kind: str, database: Database, threads: int) -> PairScheme:
     """A closure or an equivalence made from the facts that feed it."""
     scheme = Closure(name, threads=threads) if kind == Closure.kind else Equivalence(name)
-    feeding = database.tables[external_name(name)]
-    assert isinstance(feeding, Table)
+    feeding = as_table(database.tables[external_name(name)])
     scheme.widen(database.tables[name].bounds)
     scheme.keep_edges(feeding.columns())
     return scheme
@@ -133,9 +132,7 @@ def _fed_scheme(name: str, kind: str, database: Database, threads: int) -> PairS
 def _union(name: str, database: Database, prepared: Prepared) -> Union:
     candidate = next(one for one in prepared.schemes[name].candidates if one.shape is Shape.UNION)
     parts = [Part(database.tables[s.relation], s.permutation) for s in candidate.sources]
-    own = database.tables[names.own(name)]
-    assert isinstance(own, Table)
-    return Union(name, parts, own)
+    return Union(name, parts, as_table(database.tables[names.own(name)]))
 
 
 def _in_order(unions: list[str], prepared: Prepared) -> list[str]:

@@ -55,8 +55,6 @@ from gpuengine.planning.strata import member_positions
 from gpuengine.schemes.closure import Closure
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.equivalence import Equivalence
-from gpuengine.schemes.table import Table
-from gpuengine.schemes.union import Union
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,7 @@ def stratum_rules(
             copies = {source.rule for source in candidate.sources} if isinstance(scheme, Closure) else set()
             entries[name] = fed[name] = external_name(name)
             rules = _without(rules, set(candidate.handled) - copies, name, fed[name])
-        elif isinstance(scheme, Union):
+        elif scheme.is_view:
             candidate = _candidate(plan, Shape.UNION)
             entries[name] = names.own(name)
             parts[name] = tuple((source.relation, source.permutation) for source in candidate.sources)
@@ -157,7 +155,7 @@ def _is_transitive_table(scheme: Scheme, plan: SchemePlan) -> bool:
     shapes = {candidate.shape: candidate for candidate in plan.candidates}
     closure = shapes.get(Shape.CLOSURE)
     is_closure = closure is not None and not closure.linear and Shape.EQUIVALENCE not in shapes
-    return isinstance(scheme, Table) and is_closure
+    return scheme.is_listed and is_closure
 
 
 def _without(rules: list[Rule], handled: set[Rule], relation: str, entry: str) -> list[Rule]:

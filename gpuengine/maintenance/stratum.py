@@ -35,8 +35,8 @@ from gpuengine.planning.plan import body_relations
 from gpuengine.schemes.changed import Changed
 from gpuengine.schemes.contract import Columns, Domain, Scheme
 from gpuengine.schemes.pairs import BACKWARD, FORWARD, Gone, PairScheme, PairSnapshot
-from gpuengine.schemes.table import Table
-from gpuengine.schemes.union import Part, Union
+from gpuengine.schemes.table import Table, as_table
+from gpuengine.schemes.union import Part, Union, as_union
 
 _FEW = 10_000
 _SECONDS_A_FACT = 1e-6
@@ -215,9 +215,7 @@ class StratumTables:
                 delta = pair_delta(before, scheme, self._gone[relation], self._come[relation], self.budget)
                 changes.add(Transition(scheme, delta, before))
         for relation, parts in self.rules.parts.items():
-            union = self.database.tables[relation]
-            assert isinstance(union, Union)
-            changes.add_union(union, parts)
+            changes.add_union(as_union(self.database.tables[relation]), parts)
         self.forget()
 
     def forget(self) -> None:
@@ -263,7 +261,7 @@ class StratumTables:
 
     def has_new(self, relation: str) -> bool:
         scheme = self.database.tables[relation]
-        return isinstance(scheme, Union) or scheme.count(Domain.NEW) > 0
+        return scheme.is_view or scheme.count(Domain.NEW) > 0
 
     def clear(self, name: str) -> Table:
         table = self.table(name)
@@ -272,9 +270,7 @@ class StratumTables:
         return table
 
     def table(self, name: str) -> Table:
-        table = self.database.tables[name]
-        assert isinstance(table, Table)
-        return table
+        return as_table(self.database.tables[name])
 
     def pairs(self, name: str) -> PairScheme:
         scheme = self.database.tables[name]

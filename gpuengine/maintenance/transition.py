@@ -11,8 +11,8 @@ from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.maintenance.delta import Delta, table_of
 from gpuengine.schemes.changed import Changed
 from gpuengine.schemes.contract import Scheme
-from gpuengine.schemes.table import Table
-from gpuengine.schemes.union import Part, Union
+from gpuengine.schemes.table import Table, as_table
+from gpuengine.schemes.union import Part, Union, as_union
 
 Columns = list[np.ndarray]
 
@@ -57,20 +57,20 @@ class Transition:
 
     def show(self, view: View) -> Scheme:
         """Show the relation in another way; what stands for it then."""
-        if isinstance(self.scheme, Table):
-            self._turn(self.scheme, view)
+        if self.scheme.is_listed:
+            self._turn(as_table(self.scheme), view)
         self.view = view
         return self._standing(view)
 
     def undo(self) -> None:
         """Make a table what it was before the change, for good."""
-        assert isinstance(self.scheme, Table)
+        table = as_table(self.scheme)
         self._at_end = False  # another change may have come after it, and been undone
-        self._turn(self.scheme, View.BEFORE)
-        self.scheme.take_in()
+        self._turn(table, View.BEFORE)
+        table.take_in()
 
     def _standing(self, view: View) -> Scheme:
-        if isinstance(self.scheme, Table) or view is View.NOW:
+        if self.scheme.is_listed or view is View.NOW:
             return self.scheme
         if view is View.AFTER:
             return Changed(self.scheme, lambda: self.delta.plus)
@@ -220,12 +220,9 @@ class Changes:
             if name in self.transitions:
                 self.tables[name] = self.transitions[name].show(view)
         for name in self._unions_in_order(relations):
-            union = self.tables[name]
-            assert isinstance(union, Union)
+            union = as_union(self.tables[name])
             parts = [Part(self.tables[part], permutation) for part, permutation in self.parts[name]]
-            own = self.tables[_own_of(union)]
-            assert isinstance(own, Table)
-            self.tables[name] = Union(name, parts, own)
+            self.tables[name] = Union(name, parts, as_table(self.tables[_own_of(union)]))
 
     def _with_parts(self, relations: frozenset[str]) -> list[str]:
         found: dict[str, None] = {}
@@ -235,8 +232,7 @@ class Changes:
             if name not in found:
                 found[name] = None
                 if name in self.parts:
-                    union = self.tables[name]
-                    assert isinstance(union, Union)
+                    union = as_union(self.tables[name])
                     todo += [part for part, _ in self.parts[name]] + [_own_of(union)]
         return list(found)
 

@@ -10,7 +10,6 @@ from gpuengine.evaluation.rules.compute import Bindings
 from gpuengine.evaluation.rules.database import Database
 from gpuengine.evaluation.rules.scheme_reads import bound_columns
 from gpuengine.language.program import NUMBER, Aggregate, Atom, Literal, Variable, term_variables
-from gpuengine.schemes.table import Table
 from gpuengine.terms.aggregates import PythonReduction, Reduction, identity
 from gpuengine.terms.functors import evaluate, value
 
@@ -50,7 +49,7 @@ def _counts_by_scheme(literal: Aggregate, groups: Bindings, database: Database) 
     atom = literal.body[0]
     scheme = database.tables[atom.relation]
     local = [arg for arg in atom.args if isinstance(arg, Variable) and arg not in groups.columns]
-    if isinstance(scheme, Table) or len(set(local)) < len(local):
+    if scheme.is_listed or len(set(local)) < len(local):
         return None
     bound = bound_columns(atom, groups, database)
     if not bound:

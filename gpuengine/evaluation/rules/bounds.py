@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from gpuengine.evaluation.rules.database import Database
 from gpuengine.language.program import Atom, Comparison, Constant, Rule, Variable
-from gpuengine.schemes.table import Table
 
 NOTHING = (0, 0)
 """The bounds of a column without ids."""
@@ -25,7 +24,7 @@ def flow_bounds(rules: Sequence[Rule], database: Database) -> None:
         for name in {part.relation for part in rule.body if isinstance(part, Atom)}:
             readers.setdefault(name, []).append(number)
     # What another scheme admits depends on more than its own rules: who reads one is asked each time.
-    others = [n for name in readers if not isinstance(database.tables[name], Table) for n in readers[name]]
+    others = [n for name in readers if not database.tables[name].is_listed for n in readers[name]]
     waiting = dict.fromkeys(range(len(rules)))
     while waiting:
         number = next(iter(waiting))

@@ -48,7 +48,7 @@ from gpuengine.language.program import (
     Wildcard,
 )
 from gpuengine.planning.plan import Access, Step
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import Table, as_table
 
 _COMPARATORS = {
     "=": Comparator.EQUAL,
@@ -182,9 +182,7 @@ class JoinBuilder:
         return Pipeline(driver, tuple(self.operations), sink, self._count, constants)
 
     def _table(self, atom: Atom) -> Table:
-        table = self.database.tables[atom.relation]
-        assert isinstance(table, Table), f"{atom.relation} is no table: a pipeline can't read it"
-        return table
+        return as_table(self.database.tables[atom.relation])
 
     def _new(self, variable: Variable) -> int:
         self.registers[variable] = self._count

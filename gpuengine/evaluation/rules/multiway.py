@@ -19,7 +19,7 @@ from gpuengine.kernels.cpu.primitives import CpuPrimitives
 from gpuengine.kernels.primitives import NONE, Run
 from gpuengine.language.program import Atom, Comparison, Literal, Rule, Variable, literal_variables
 from gpuengine.planning.plan import Access, BodyPlan
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import Table, as_table
 
 LEAST_ROWS = 1 << 14
 """Fewer driving facts are not worth sorting for."""
@@ -173,9 +173,8 @@ def intersected(multiway: Multiway, context: Context) -> Iterator[Bindings]:
     runs: dict[tuple[str, int], _SortedRuns] = {}
     for side in multiway.sides:
         if (side.relation, side.key_column) not in runs:
-            runs[side.relation, side.key_column] = _sort(tables[side.relation], side)
-    driver = tables[multiway.driver.relation]
-    assert isinstance(driver, Table)
+            runs[side.relation, side.key_column] = _sort(as_table(tables[side.relation]), side)
+    driver = as_table(tables[multiway.driver.relation])
     columns = dict(zip(multiway.driver.args, driver.columns(), strict=True))
     found: dict[int, Bindings] = {}
 
@@ -206,8 +205,7 @@ def intersected(multiway: Multiway, context: Context) -> Iterator[Bindings]:
             yield found.pop(start)
 
 
-def _sort(table: object, side: _Side) -> _SortedRuns:
-    assert isinstance(table, Table)
+def _sort(table: Table, side: _Side) -> _SortedRuns:
     low, high = table.bounds[side.key_column]
     keys = table.column(side.key_column) - np.uint32(low)
     offsets, values = _PRIMITIVES.sorted_runs(keys, table.column(side.value_column), high - low)

@@ -12,7 +12,7 @@ from gpuengine.evaluation.rules.temporary import TemporaryTables
 from gpuengine.language.program import Atom, BodyOrder, Variable
 from gpuengine.planning.order import order_body
 from gpuengine.planning.plan import Variant
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import Table, as_table
 
 if TYPE_CHECKING:
     from gpuengine.evaluation.rules.variants import VariantRunner
@@ -43,16 +43,16 @@ class MultiwayJoin:
         """
         rule, seen = variant.rule, 0
         head = self._database.tables[rule.head.relation]
-        is_direct = isinstance(head, Table) and not multiway.tail
+        is_direct = head.is_listed and not multiway.tail
         is_direct &= all(isinstance(arg, Variable) for arg in rule.head.args)
         for bindings in intersected(multiway, self._context):
             seen += bindings.rows
             if not bindings.rows:
                 continue
             if is_direct:
-                assert isinstance(head, Table)
-                _insert(bindings, rule.head, head, distinct=distinct and not head.has_set)
-                self._context.check_budget(head, rule.text)
+                table = as_table(head)
+                _insert(bindings, rule.head, table, distinct=distinct and not table.has_set)
+                self._context.check_budget(table, rule.text)
             else:
                 self._derive(bindings, multiway, variant, runner)
         return seen

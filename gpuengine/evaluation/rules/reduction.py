@@ -24,7 +24,7 @@ from gpuengine.kernels.cpu.primitives import CpuPrimitives
 from gpuengine.language.program import Atom, Constant, Variable, Wildcard
 from gpuengine.planning.hypergraph import JoinTree
 from gpuengine.schemes.contract import Domain
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import Table, as_table
 
 FIRST_PASS_RATIO = 3
 """The first pass is made if the delta is so many times smaller than the most active instantiations."""
@@ -66,8 +66,7 @@ class Instantiations:
 
 def read_instantiations(atom: Atom, domain: Domain, database: Database) -> Instantiations:
     """The bindings of an atom's variables by the facts of its table; no copy unless some are left out."""
-    table = database.tables[atom.relation]
-    assert isinstance(table, Table)
+    table = as_table(database.tables[atom.relation])
     start, end = table.rows.delta
     start, end = {Domain.ALL: (0, end), Domain.OLD: (0, start), Domain.NEW: (start, end)}[domain]
     places: dict[Variable, int] = {}
