@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpuengine.errors import Span
+from gpuengine.language.graphs import strong_components
 from gpuengine.language.program import Aggregate, Atom, Literal, Negation, Rule
 
 SUBSUMED = "<="
@@ -74,37 +75,6 @@ def shortest_path(start: str, goal: str, edges: dict[str, dict[tuple[str, str], 
     return path[::-1]
 
 
-def components(graph: dict[str, list[str]]) -> dict[str, int]:
-    """Strongly connected components (Tarjan, without recursion): node -> number of its component."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    component: dict[str, int] = {}
-    stack: list[str] = []
-    for root in graph:
-        if root in index:
-            continue
-        work: list[tuple[str, Iterator[str]]] = [(root, iter(graph[root]))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        while work:
-            node, successors = work[-1]
-            for successor in successors:
-                if successor not in index:
-                    index[successor] = low[successor] = len(index)
-                    stack.append(successor)
-                    work.append((successor, iter(graph.get(successor, ()))))
-                    break
-                if successor not in component:
-                    low[node] = min(low[node], index[successor])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == index[node]:
-                    number = len(component)
-                    while True:
-                        member = stack.pop()
-                        component[member] = number
-                        if member == node:
-                            break
-    return component
+def components(graph: Mapping[str, Iterable[str]]) -> dict[str, int]:
+    """The number of each node's strongly connected component; those that it depends on come before it."""
+    return {name: number for number, members in enumerate(strong_components(graph)) for name in members}

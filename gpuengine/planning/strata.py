@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from gpuengine.language.graphs import strong_components
 from gpuengine.language.program import Atom, Program, Rule
 from gpuengine.planning.plan import Plan, Stratum, Variant, needs_of
 from gpuengine.planning.selection import selections_of
@@ -54,44 +55,3 @@ def _stratum(number: int, component: tuple[str, ...], rules: list[Rule]) -> Stra
         if not variants:
             once.append(Variant(rule, None, frozenset()))
     return Stratum(number, component, tuple(once), tuple(recursive))
-
-
-def strong_components(needs: Mapping[str, set[str]]) -> list[tuple[str, ...]]:
-    """Strongly connected components, those that others need first (Tarjan, without recursion)."""
-    order: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    on_stack: set[str] = set()
-    components: list[tuple[str, ...]] = []
-    for root in needs:
-        if root in order:
-            continue
-        work = [(root, iter(sorted(needs[root])))]
-        order[root] = low[root] = len(order)
-        stack.append(root)
-        on_stack.add(root)
-        while work:
-            node, successors = work[-1]
-            for successor in successors:
-                if successor not in order:
-                    order[successor] = low[successor] = len(order)
-                    stack.append(successor)
-                    on_stack.add(successor)
-                    work.append((successor, iter(sorted(needs[successor]))))
-                    break
-                if successor in on_stack:
-                    low[node] = min(low[node], order[successor])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == order[node]:
-                    members = []
-                    while True:
-                        member = stack.pop()
-                        on_stack.discard(member)
-                        members.append(member)
-                        if member == node:
-                            break
-                    components.append(tuple(sorted(members)))
-    return components

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from gpuengine.planning.strata import strong_components
+from gpuengine.language.graphs import strong_components
 from gpuengine.temporal.syntax import Negated, Relational, Rule, atoms_of, head_atom
 
 
