@@ -34,6 +34,7 @@ from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.jit import load_in_background
 from gpuengine.kernels.identity import NotCopied
 from gpuengine.language import parse_query
+from gpuengine.language.diagnostics import MAX_DIAGNOSTICS
 from gpuengine.language.editing import ProgramText
 from gpuengine.language.program import Attribute, Program, Relation, Rule, Variable
 from gpuengine.limits import Limits, charge
@@ -130,6 +131,7 @@ class Engine(NotCopied):
         wait: float | None = 60.0,
         include_dirs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
         macros: Mapping[str, str | int] | None = None,
+        error_limit: int = MAX_DIAGNOSTICS,
         dictionary: Dictionary | None = None,
         functors: Any = None,
         functor_libraries: Sequence[str | os.PathLike[str]] = (),
@@ -152,7 +154,10 @@ class Engine(NotCopied):
         text = program
         if not isinstance(text, ProgramText):
             text = ProgramText.read(
-                as_source(text), include_dirs=as_directories(include_dirs), macros=as_macros(macros)
+                as_source(text),
+                include_dirs=as_directories(include_dirs),
+                macros=as_macros(macros),
+                error_limit=error_limit,
             )
         first = Materialisation.empty(self.prepare(text), dictionary)
         first.dictionary.functions = self._functions

@@ -99,6 +99,12 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _natural(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return int(text)
+
+
 def _device(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,4}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not the number of a GPU: 0 is the first")
@@ -270,6 +276,13 @@ _ON_ERROR = _option(
 _WARNINGS = (
     _flag("-w", "--no-warn", help="no warnings"),
     _flag("--werror", help="evaluate nothing if there are warnings about the program"),
+    _option(
+        "--error-limit",
+        type=_natural,
+        default=50,
+        metavar="N",
+        help="how many errors of a program are shown (default: 50); 0 for all",
+    ),
 )
 _MACHINE = (
     _option(

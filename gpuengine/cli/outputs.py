@@ -67,7 +67,7 @@ def find_outputs(engine: Engine, output_dir: Path | None) -> list[Output]:
 
 
 def as_printed(directive: Directive) -> Directive:
-    """An ``.output`` that ``-D-`` prints: as in Soufflé, with names of attributes if it has no ``IO=``."""
+    """What ``-D-`` prints: as in Soufflé, under the names of attributes unless there is an ``IO=``."""
     if "IO" in directive.params:
         return directive
     return replace(directive, params={"headers": "true", **directive.params})

@@ -54,6 +54,7 @@ def open_engine(arguments: argparse.Namespace) -> Engine:
         modules=not getattr(arguments, "no_modules", False),
         counting=getattr(arguments, "counting", False),
         include_dirs=arguments.include_dir,
+        error_limit=getattr(arguments, "error_limit", 50),
         macros={name: value for group in arguments.macro for name, value in group.items()},
         **functions_of(arguments),
     )

@@ -24,13 +24,14 @@ class TooManyErrors(Exception):
 
 
 class Reporter:
-    """Errors by position; each (code, place, message) is kept once, at most `MAX_DIAGNOSTICS` of them.
+    """Errors by position; each (code, place, message) is kept once, at most `limit` of them (0: all).
 
     Where a declaration could not be read, `ignore` keeps what refers to it from being reported too.
     """
 
-    def __init__(self, sources: SourceMap) -> None:
+    def __init__(self, sources: SourceMap, limit: int = MAX_DIAGNOSTICS) -> None:
         self.sources = sources
+        self._limit = limit
         self._ignored: set[str] = set()
         self._found: dict[tuple[int, str, str], Diagnostic] = {}
         self._warned: dict[tuple[int, str, str], Diagnostic] = {}
@@ -50,7 +51,7 @@ class Reporter:
         span = self.sources.span(start, end)
         line = self.sources.line_at(start)
         self._found[key] = Diagnostic(code, message, span, line, hint, tuple(notes))
-        if len(self._found) >= MAX_DIAGNOSTICS:
+        if 0 < self._limit <= len(self._found):
             raise TooManyErrors
 
     def warning(

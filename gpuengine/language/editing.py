@@ -25,7 +25,7 @@ from gpuengine.errors import GpuEngineError
 from gpuengine.language import codes
 from gpuengine.language.components import Flat, Scope, ScopedClause, expand
 from gpuengine.language.declarations import Declarations
-from gpuengine.language.diagnostics import Reporter
+from gpuengine.language.diagnostics import MAX_DIAGNOSTICS, Reporter
 from gpuengine.language.frontend import check, finish, lower_clause, open_source, parse_items, raising
 from gpuengine.language.lowering import LoweredRule
 from gpuengine.language.preprocess import Included, Preprocessor
@@ -133,9 +133,11 @@ class ProgramText:
         name: str | None = None,
         include_dirs: Sequence[Path] = (),
         macros: Mapping[str, str] | None = None,
+        error_limit: int = MAX_DIAGNOSTICS,
     ) -> ProgramText:
-        """As `gpuengine.language.parse_program`. Raises `ProgramErrors` with all errors."""
-        reporter = Reporter(SourceMap())
+        """As `gpuengine.language.parse_program`. Raises `ProgramErrors` with the first `error_limit` errors,
+        or with all if that is 0."""
+        reporter = Reporter(SourceMap(), error_limit)
         directories = tuple(Path(directory).resolve() for directory in include_dirs)
         with raising(reporter):
             buffer = open_source(source, name or "<program>", reporter)
@@ -315,7 +317,7 @@ def _check(
 ) -> _State:
     """Check the whole history; `changes` are those from the part `first_change` on."""
     flat, _ = expand([item for part in parts if part.adds for item in part.items], reporter)
-    declarations = Declarations(flat, declare(flat.types, reporter), reporter)
+    declarations = Declarations(flat, declare(flat.types, reporter, flat.pragmas), reporter)
     clauses: list[list[ScopedClause]] = [[] for _ in parts]
     starts = [part.start for part in parts]
     for scoped in flat.clauses:

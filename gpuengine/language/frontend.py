@@ -94,8 +94,7 @@ def parse_items(
 def check(items: list[Item], reporter: Reporter) -> Program:
     """Resolve, type and lower all items; the program is right if nothing was reported."""
     flat, _ = expand(items, reporter)
-    environment = declare(flat.types, reporter)
-    declarations = Declarations(flat, environment, reporter)
+    declarations = Declarations(flat, declare(flat.types, reporter, flat.pragmas), reporter)
     lowered: list[LoweredRule] = []
     for scoped in flat.clauses:
         lowered += lower_clause(scoped, declarations, reporter)

@@ -53,7 +53,7 @@ def assign_types(
         id(info) for members in groups.values() if any(info.bounds for info in members) for info in members
     }
     fits = True
-    for sink in sinks:
+    for sink in () if environment.legacy else sinks:
         type_ = sink.given
         if sink.variable is not None and id(sink.variable) in bounded:
             type_ = sink.variable.type

@@ -21,7 +21,7 @@ from gpuengine.language.program import (
     RecordType,
     Type,
 )
-from gpuengine.language.syntax import AdtDecl, Name, RecordDecl, SubtypeDecl, TypeDecl, UnionDecl
+from gpuengine.language.syntax import AdtDecl, Name, Pragma, RecordDecl, SubtypeDecl, TypeDecl, UnionDecl
 from gpuengine.language.syntax import Attribute as AttributeDecl
 
 PRIMITIVES = {type_.name: type_ for type_ in (NUMBER, UNSIGNED, FLOAT, SYMBOL)}
@@ -47,6 +47,7 @@ class TypeEnvironment:
         self.adts: dict[str, AdtType] = {}
         self.branches: dict[str, BranchOf] = {}
         self.lenient = False  # are all types of one space compatible?
+        self.legacy = False  # may a head be given any type of its space, as by Soufflé's --legacy?
         self._parents: dict[str, list[str]] = {}
         self._members: dict[str, list[str]] = {}
         self._subtype_cache: dict[tuple[str, str], bool] = {}
@@ -109,9 +110,13 @@ class TypeEnvironment:
         return None if full is None else self.types[full]
 
 
-def declare(types: list[tuple[TypeDecl, Scope]], reporter: Reporter) -> TypeEnvironment:
+def declare(
+    types: list[tuple[TypeDecl, Scope]], reporter: Reporter, pragmas: Iterable[Pragma] = ()
+) -> TypeEnvironment:
     """The environment of the declared types; wrong declarations are reported and become `UNKNOWN`."""
-    return _Declarer(types, reporter).run()
+    environment = _Declarer(types, reporter).run()
+    environment.legacy = any(pragma.key == "legacy" for pragma in pragmas)
+    return environment
 
 
 class _Declarer:
