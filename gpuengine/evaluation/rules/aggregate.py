@@ -8,6 +8,7 @@ import numpy as np
 
 from gpuengine.evaluation.rules.compute import Bindings
 from gpuengine.evaluation.rules.database import Database
+from gpuengine.evaluation.rules.known_groups import KnownGroups
 from gpuengine.evaluation.rules.scheme_reads import bound_columns
 from gpuengine.language.program import NUMBER, Aggregate, Atom, Literal, Variable, term_variables
 from gpuengine.terms.aggregates import PythonReduction, Reduction, identity
@@ -19,17 +20,17 @@ CollectBody = Callable[[tuple[Literal, ...], Bindings, tuple[Variable, ...]], It
 """Evaluates a body for given bindings and yields the wanted variables, in any order."""
 
 
-def apply_aggregate(literal: Aggregate, bindings: Bindings, database: Database, collect: CollectBody) -> None:
-    """Bind the aggregate's result; rows for which it does not hold are dropped."""
+def apply_aggregate(
+    literal: Aggregate, bindings: Bindings, database: Database, collect: CollectBody, known: KnownGroups
+) -> None:
+    """Bind the aggregate's result; rows for which it does not hold are dropped.
+
+    Groups that are `known` are not evaluated again, and others are known from then on.
+    """
     groups, group_of_row = _groups(literal.outer, bindings)
-    found, ids = _reduce_groups(literal, groups, database, collect)
-    default = identity(literal.op, literal.result.type, database.dictionary)
-    results = np.full(groups.rows, default or 0, np.uint32)
-    results[found] = ids
+    results, holds = _results_of_groups(literal, groups, database, collect, known)
     column = results[group_of_row]
-    if default is None:
-        holds = np.zeros(groups.rows, np.bool_)
-        holds[found] = True
+    if not holds.all():
         mask = holds[group_of_row]
         bindings.filter(mask)
         column = column[mask]
@@ -37,6 +38,29 @@ def apply_aggregate(literal: Aggregate, bindings: Bindings, database: Database, 
         bindings.filter(bindings.columns[literal.result] == column)
     else:
         bindings.columns[literal.result] = column
+
+
+def _results_of_groups(
+    literal: Aggregate, groups: Bindings, database: Database, collect: CollectBody, known: KnownGroups
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each group the id of the aggregate's result, and whether it holds."""
+    codes = known.find([groups.columns[variable] for variable in literal.outer], groups.rows)
+    new = codes < 0
+    results, holds = np.zeros(groups.rows, np.uint32), np.zeros(groups.rows, np.bool_)
+    results[~new], holds[~new] = known.results(codes[~new])
+    if new.any():
+        asked = Bindings(dict(groups.columns), groups.rows)
+        asked.filter(new)
+        asked.columns[_GROUP] = np.arange(asked.rows, dtype=np.uint32)
+        found, ids = _reduce_groups(literal, asked, database, collect)
+        default = identity(literal.op, literal.result.type, database.dictionary)
+        made = np.full(asked.rows, default or 0, np.uint32)
+        made[found] = ids
+        made_holds = np.full(asked.rows, default is not None)
+        made_holds[found] = True
+        known.add([asked.columns[variable] for variable in literal.outer], made, made_holds)
+        results[new], holds[new] = made, made_holds
+    return results, holds
 
 
 def _counts_by_scheme(literal: Aggregate, groups: Bindings, database: Database) -> np.ndarray | None:

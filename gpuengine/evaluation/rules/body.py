@@ -11,7 +11,7 @@ binding at a time, for the compiled loop over small rounds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from gpuengine.evaluation.rules.calculation import is_calculable
 from gpuengine.evaluation.rules.compute import Bindings, apply_comparison, is_range, ranged
 from gpuengine.evaluation.rules.database import Database
 from gpuengine.evaluation.rules.join import JoinBuilder, is_fusable
+from gpuengine.evaluation.rules.known_groups import KnownGroups
 from gpuengine.evaluation.rules.scheme_reads import read_scheme
 from gpuengine.kernels.contract import (
     Backend,
@@ -95,6 +96,8 @@ class BodyProgram:
     in_hindsight: bool = False
     in_one: BodyProgram | None = None
     tried_in_one: bool = False
+    known: dict[Aggregate, KnownGroups] = field(default_factory=dict)
+    """Of each aggregate the groups that were evaluated in the present run."""
 
     @property
     def is_pure(self) -> bool:
@@ -138,8 +141,10 @@ class BodyProgram:
 
     def final_inputs(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Run all stages but the last; for each chunk that reaches it, the rows of its driver to run."""
+        self.known.clear()  # what aggregates read may have changed
         if not self.impossible:
             yield from self._stage_inputs(0, start, end)
+        self.known.clear()
 
     def collect(self, start: int, end: int) -> Iterator[Bindings]:
         """Run a collecting body; its bindings in chunks."""
@@ -152,18 +157,21 @@ class BodyProgram:
         """What the computing steps of a stage leave of the bindings that it has collected."""
         bindings = _unload(stage)
         if not self.in_hindsight:
-            yield from _computed(stage.computations, bindings, self.database, stage.program.stop)
+            yield from self._after(stage, bindings)
             return
         parts = [bindings]
         while parts:
             part = parts.pop()
             try:
                 copy = Bindings(dict(part.columns), part.rows)
-                yield from list(_computed(stage.computations, copy, self.database, stage.program.stop))
+                yield from list(self._after(stage, copy))
             except FunctorError:
                 # Which of them fail is found by halving: failures are few.
                 if part.rows > 1:
                     parts += part.halves()
+
+    def _after(self, stage: Stage, bindings: Bindings) -> Iterator[Bindings]:
+        return _computed(stage.computations, bindings, self.database, stage.program.stop, self.known)
 
     def _stage_inputs(self, number: int, start: int, end: int) -> Iterator[tuple[int, int]]:
         if number == len(self.stages) - 1:
@@ -448,7 +456,11 @@ def _load(stage: Stage, bindings: Bindings) -> tuple[int, int]:
 
 
 def _computed(
-    computations: Sequence[Computation], bindings: Bindings, database: Database, stop: np.ndarray
+    computations: Sequence[Computation],
+    bindings: Bindings,
+    database: Database,
+    stop: np.ndarray,
+    known: dict[Aggregate, KnownGroups],
 ) -> Iterator[Bindings]:
     """What is left of bindings after the given steps, in pieces; none are empty."""
     if not bindings.rows:
@@ -462,21 +474,27 @@ def _computed(
         for made in database.host_work.each(
             HostOperation.READ, _relation(first.step.literal), reading, lambda some: some.rows
         ):
-            yield from _computed(rest, made, database, stop)
+            yield from _computed(rest, made, database, stop, known)
     elif isinstance(first.step.literal, Comparison) and is_range(first.step.literal):
         ranging = ranged(first.step.literal, bindings, database.dictionary)
         for made in database.host_work.each(
             HostOperation.COMPUTATION, database.host_work.rule, ranging, lambda some: some.rows
         ):
-            yield from _computed(rest, made, database, stop)
+            yield from _computed(rest, made, database, stop, known)
             if stop[0]:
                 return
     else:
-        _apply(first.step.literal, bindings, database, stop)
-        yield from _computed(rest, bindings, database, stop)
+        _apply(first.step.literal, bindings, database, stop, known)
+        yield from _computed(rest, bindings, database, stop, known)
 
 
-def _apply(literal: Literal, bindings: Bindings, database: Database, stop: np.ndarray) -> None:
+def _apply(
+    literal: Literal,
+    bindings: Bindings,
+    database: Database,
+    stop: np.ndarray,
+    known: dict[Aggregate, KnownGroups],
+) -> None:
     if isinstance(literal, Comparison):
         with database.host_work.counting(HostOperation.COMPUTATION, database.host_work.rule, bindings.rows):
             apply_comparison(literal, bindings, database.dictionary)
@@ -491,8 +509,9 @@ def _apply(literal: Literal, bindings: Bindings, database: Database, stop: np.nd
         program = compile_body(body, plan, database, sink=wanted, stop=stop, given=names)
         yield from program.collect(*program.feed(given))
 
+    groups = known.setdefault(literal, KnownGroups(len(literal.outer)))
     with database.host_work.counting(HostOperation.AGGREGATE, database.host_work.rule, bindings.rows):
-        apply_aggregate(literal, bindings, database, collect)
+        apply_aggregate(literal, bindings, database, collect, groups)
 
 
 def _relation(literal: Atom | Negation) -> str:
