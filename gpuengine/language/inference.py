@@ -176,7 +176,7 @@ class Inference:
             self._restrict(literal.right, right, ORDERED)
         if not left.unify(right):
             message = f"can't compare {left.describe()} with {right.describe()}"
-            self._error(codes.TYPE_CLASH, message, literal, _CONVERT)
+            self._error(codes.TYPE_CLASH, message, literal, _conversion(left, right))
         elif op == "=":
             self._equal(literal.left, literal.right)
             self._equal(literal.right, literal.left)
@@ -215,7 +215,7 @@ class Inference:
             message = f"expected {_article(expected)}{where}, found the number {arg.value}"
         else:
             message = f"expected {_article(expected)}{where}, found {_article(found)}"
-        self._error(codes.TYPE_CLASH, message, arg, _CONVERT)
+        self._error(codes.TYPE_CLASH, message, arg, _conversion(cell))
 
     # Expressions
 
@@ -425,6 +425,13 @@ def _castable(source: Kind, target: Kind) -> bool:
 
 _INTEGERS = frozenset((Kind.NUMBER, Kind.UNSIGNED))
 _CONVERT = "convert with to_number, to_unsigned, to_float or to_string"
+
+
+def _conversion(*cells: Cell) -> str:
+    """How to make one type of another: of what has no text or number, only its id is one."""
+    if any(not cell.find().kinds & ORDERED for cell in cells):
+        return "only ord(..), or as(.., Type), makes a number of a record or an ADT value"
+    return _CONVERT
 
 
 def _integer_kinds(literal: Int) -> frozenset[Kind]:

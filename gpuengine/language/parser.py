@@ -28,6 +28,10 @@ _NAMES = {
     FUNCTION: "a functor",
 }
 _UNSUPPORTED = {".lattice": codes.LATTICE}
+_QUALIFIERS = (
+    *("eqrel", "inline", "no_inline", "overridable", "btree", "brie", "btree_delete", "magic", "no_magic"),
+    "choice-domain",
+)
 _MAX_EXPECTED = 6
 
 
@@ -161,7 +165,7 @@ class Parser:
 
     def _complain(self, at: int) -> bool:
         """Report the token at `at`; is it a right one in the wrong place?"""
-        if self._tokens[at][0] in (BROKEN, BROKEN_LINE) or self._unsupported(at):
+        if self._tokens[at][0] in (BROKEN, BROKEN_LINE) or self._unsupported(at) or self._qualifier(at):
             return False
         self._report(at, self._expected())
         return True
@@ -269,6 +273,20 @@ class Parser:
             return False
         message = f"{text}: {codes.DESCRIPTIONS[code]}"
         self._reporter.error(code, message, start, end, "express it with relations and rules")
+        return True
+
+    def _qualifier(self, at: int) -> bool:
+        """Report a word after a ``.decl`` that was taken for the beginning of a clause."""
+        kind, text, start, end = self._tokens[at - 1] if at else self._tokens[at]
+        if at < 2 or kind != "IDENT" or self._starts_line(at - 1) or self._tokens[at][0] in (".", "("):
+            return False
+        first = at - 1
+        while first and not self._starts_line(first):
+            first -= 1
+        if self._tokens[first][0] != ".decl" or self._tokens[at - 2][0] not in (")", *_QUALIFIERS):
+            return False
+        hint = nearest(text, _QUALIFIERS, "qualifier") or f"there is {', '.join(_QUALIFIERS)}"
+        self._reporter.error(codes.SYNTAX, f"there is no qualifier {text}", start, end, hint)
         return True
 
     def _report(self, at: int, expected: list[str]) -> None:

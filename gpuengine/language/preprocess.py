@@ -91,7 +91,8 @@ class Preprocessor:
                 self._macros.define(make_macro(name, None, value))
             except MacroError as error:
                 raise GpuEngineError(f"the macro {name} can't be {value!r}: {error}") from None
-        self._root: Path | None = None
+        self._root: Path | None = None  # where the program is
+        self._tree: Path | None = None  # what its includes stay inside
         self._open_files: list[Path] = []
         self._read_once: set[Path] = set()
         self._recorded: Iterator[Included] = iter(())
@@ -118,6 +119,7 @@ class Preprocessor:
     def run(self, buffer: Buffer) -> list[Token]:
         if buffer.path is not None:
             self._root = buffer.path.parent.resolve()
+            self._tree = _tree_of(buffer.path)
             self._open_files.append(buffer.path.resolve())
         self._read(buffer)
         end = buffer.base + len(buffer.text)
@@ -302,8 +304,8 @@ class Preprocessor:
         if beside is not None:
             directories.insert(0, beside)
         allowed = [directory.resolve() for directory in directories]
-        if self._root is not None:
-            allowed.append(self._root)
+        if self._tree is not None:
+            allowed.append(self._tree)
         outside = not directories
         for directory in directories:
             candidate = directory / name
@@ -380,6 +382,13 @@ class Preprocessor:
 
     def _error(self, code: str, message: str, token: Token, hint: str | None = None) -> None:
         self._reporter.error(code, message, token[2], token[3], hint)
+
+
+def _tree_of(path: Path) -> Path:
+    """The folder that a program belongs to: of ``project/rules/main.dl``, as a user gave it, ``project``."""
+    if path.is_absolute() or ".." in path.parts:
+        return path.parent.resolve()
+    return Path(path.parts[0]).resolve() if len(path.parts) > 1 else Path().resolve()
 
 
 def read_source(path: Path) -> str:
