@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpuengine.kernels.addresses import address_of
+from gpuengine.kernels.primitives import Primitives
 
 IGNORE = -1
 MAX_KEYS = 2
@@ -427,12 +428,13 @@ class Backend(Protocol):
 
     `device_name` is the model of the device: what is measured on one holds for others of that name.
     `on_host`: columns are NumPy arrays in host memory, and worker threads and the compiled loop over
-    small rounds can be used.
+    small rounds can be used. `primitives` are None if it has none: then the host does without them.
     """
 
     name: str
     device_name: str
     on_host: bool
+    primitives: Primitives | None
 
     def rows(self, arity: int, capacity: int = 0) -> Rows: ...
     def keyset(self, arity: int, bounds: Bounds, capacity: int = 0) -> KeySet: ...

@@ -32,6 +32,17 @@ class Nodes:
     def nbytes(self) -> int:
         return int(self.ids.nbytes + self._look_up.nbytes)
 
+    @property
+    def table(self) -> tuple[np.ndarray | None, np.ndarray, int, int]:
+        """What ids are looked up in: ids in ascending order, or None; nodes; the first one's id; how many.
+
+        Without ids, the node of an id is as far from the first as the id is. Nodes are added in place.
+        """
+        by = self._look_up
+        if isinstance(by, _ByAddress):
+            return None, by.nodes, by.low, len(self.ids)
+        return by.ids, by.nodes, 0, len(self.ids)
+
     def find(self, ids: np.ndarray) -> np.ndarray:
         """The node of each id, NONE for those that have none."""
         return self._look_up.find(np.ascontiguousarray(ids, np.uint32))

@@ -13,8 +13,9 @@ import numpy as np
 
 from gpuengine.kernels.cpu.position_sets import contains, expand
 from gpuengine.kernels.position_sets import PositionSets
-from gpuengine.kernels.primitives import NONE
+from gpuengine.kernels.primitives import NONE, Primitives
 from gpuengine.schemes.contract import BATCH, Columns, Domain, ReadOnly, Scheme
+from gpuengine.schemes.labels import DeviceLabels
 from gpuengine.schemes.nodes import Nodes
 from gpuengine.schemes.table_reads import match_rows, rows_missing
 
@@ -125,6 +126,21 @@ class PairScheme(Scheme):
         self._making = threading.RLock()
         self._begun: PairSnapshot | None = None
         self._last_snapshot: weakref.ref[PairSnapshot] | None = None
+        self._on_device: DeviceLabels | None = None
+
+    def labels_on(self, primitives: Primitives) -> DeviceLabels:
+        """What a device reads of it."""
+        if self._on_device is None or self._on_device.primitives is not primitives:
+            self._on_device = DeviceLabels(self, primitives)
+        return self._on_device
+
+    def leave_device(self) -> None:
+        """Free what was copied to a device."""
+        self._on_device = None
+
+    @property
+    def device_nbytes(self) -> int:
+        return self._on_device.nbytes if self._on_device is not None else 0
 
     @property
     def version(self) -> tuple[int, ...]:

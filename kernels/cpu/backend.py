@@ -9,9 +9,11 @@ import numpy as np
 from gpuengine.kernels.contract import Array, Backend, Bounds, Pipeline
 from gpuengine.kernels.cpu import columns as operations
 from gpuengine.kernels.cpu.indexes import RowIndex
+from gpuengine.kernels.cpu.primitives import CpuPrimitives
 from gpuengine.kernels.cpu.program import Program
 from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.kernels.cpu.sets import KeySet
+from gpuengine.kernels.primitives import Primitives
 
 
 class CpuBackend:
@@ -20,6 +22,7 @@ class CpuBackend:
     name = "cpu"
     device_name = "cpu"
     on_host = True
+    primitives: Primitives | None = CpuPrimitives()
 
     def rows(self, arity: int, capacity: int = 0) -> Rows:
         return Rows(arity, capacity)

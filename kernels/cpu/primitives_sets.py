@@ -1,14 +1,8 @@
-"""Kernels over ascending keys: merge, union, difference, intersection.
-
-All but `merge_sorted` take strictly ascending arrays and return how many keys they wrote. Which of two keys
-is the lesser can't be foreseen, so the loops add comparisons to their places instead of branching on them.
-"""
+"""What kernels over ascending keys share."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from gpuengine.kernels.cpu.jit import device, kernel
+from gpuengine.kernels.cpu.jit import device
 
 
 @device
@@ -38,78 +32,4 @@ def copy_keys(keys, start, count, out, written):
     for place in range(start, count):
         out[written] = keys[place]
         written += 1
-    return written
-
-
-@kernel("i8(u8*, i8, u8*, i8, u8*)")
-def merge_sorted(a, a_count, b, b_count, out):
-    x = 0
-    y = 0
-    while x < a_count and y < b_count:
-        key = a[x]
-        other = b[y]
-        out[x + y] = min(key, other)
-        x += np.int64(key <= other)
-        y += np.int64(other < key)
-    written = copy_keys(a, x, a_count, out, x + y)
-    return copy_keys(b, y, b_count, out, written)
-
-
-@kernel("i8(u8*, i8, u8*, i8, u8*)")
-def unite_sorted(a, a_count, b, b_count, out):
-    x = 0
-    y = 0
-    written = 0
-    while x < a_count and y < b_count:
-        key = a[x]
-        other = b[y]
-        out[written] = min(key, other)
-        written += 1
-        x += np.int64(key <= other)
-        y += np.int64(other <= key)
-    written = copy_keys(a, x, a_count, out, written)
-    return copy_keys(b, y, b_count, out, written)
-
-
-@kernel("i8(u8*, i8, u8*, i8, u8*)")
-def subtract_sorted(a, a_count, b, b_count, out):
-    x = 0
-    y = 0
-    written = 0
-    while x < a_count and y < b_count:
-        key = a[x]
-        other = b[y]
-        out[written] = key
-        written += np.int64(key < other)
-        x += np.int64(key <= other)
-        y += np.int64(other <= key)
-    return copy_keys(a, x, a_count, out, written)
-
-
-@kernel("i8(u8*, i8, u8*, i8, u8*)")
-def intersect_sorted(a, a_count, b, b_count, out):
-    x = 0
-    y = 0
-    written = 0
-    while x < a_count and y < b_count:
-        key = a[x]
-        other = b[y]
-        out[written] = key
-        written += np.int64(key == other)
-        x += np.int64(key <= other)
-        y += np.int64(other <= key)
-    return written
-
-
-@kernel("i8(u8*, i8, u8*, i8, i8, u8*)")
-def look_up_sorted(few, few_count, many, many_count, kept, out):
-    """Write the keys of `few` that are in `many` (`kept` is 1), or that are not (0)."""
-    written = 0
-    y = 0
-    for x in range(few_count):
-        key = few[x]
-        y = gallop(many, y, many_count, key)
-        if np.int64(y < many_count and many[y] == key) == kept:
-            out[written] = key
-            written += 1
     return written

@@ -33,15 +33,6 @@ def atomic_or(pointer, index, value):
 
 
 @_atomic
-def atomic_min(pointer, index, value):
-    """Keep the lesser (unsigned), and return the word as it was."""
-    old = pointer[index]
-    if value < old:
-        pointer[index] = value
-    return old
-
-
-@_atomic
 def compare_and_swap(pointer, index, expected, desired):
     """Store `desired` if the place holds `expected`; return what it held."""
     old = pointer[index]
@@ -50,7 +41,7 @@ def compare_and_swap(pointer, index, expected, desired):
     return old
 
 
-READ_MODIFY_WRITE = {"atomic_add": "add", "atomic_or": "or", "atomic_min": "umin"}
+READ_MODIFY_WRITE = {"atomic_add": "add", "atomic_or": "or"}
 """The LLVM operation of each atomic but `compare_and_swap`."""
 
 

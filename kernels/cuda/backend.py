@@ -11,10 +11,12 @@ from gpuengine.kernels.contract import Pipeline
 from gpuengine.kernels.cuda.columns import mark_first_of_equal, pack_pairs, take_every, unpack_pairs
 from gpuengine.kernels.cuda.devices.device import Array, Device, Statistics
 from gpuengine.kernels.cuda.keyset import Bounds, KeySet
+from gpuengine.kernels.cuda.primitives import CudaPrimitives
 from gpuengine.kernels.cuda.program import Program
 from gpuengine.kernels.cuda.rowindex import RowIndex
 from gpuengine.kernels.cuda.rows import Rows
 from gpuengine.kernels.cuda.values import ValueMirror
+from gpuengine.kernels.primitives import Primitives
 
 _SAMPLE = 1 << 20
 
@@ -28,6 +30,7 @@ class CudaBackend:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.device_name = device.name
+        self.primitives: Primitives | None = CudaPrimitives(device)
         self._values = ValueMirror(device)
 
     def bind_thread(self) -> None:

@@ -11,19 +11,9 @@ from gpuengine.kernels.cuda import (
     timeline_kernels,
 )
 from gpuengine.kernels.cuda.primitives import (
-    bitmaps,
-    condense,
-    frontier,
-    graphs,
-    intervals,
-    position_difference,
-    position_packing,
-    position_pool,
+    labels,
     position_reads,
-    reached_kernels,
-    sorted_runs,
     sorted_sets,
-    strong,
 )
 from gpuengine.kernels.cuda.spec import KERNELS
 
@@ -33,19 +23,9 @@ MODULES = (
     index_kernels,
     join_kernels,
     set_kernels,
-    bitmaps,
-    condense,
-    frontier,
-    graphs,
-    intervals,
-    position_difference,
-    position_packing,
-    position_pool,
+    labels,
     position_reads,
-    reached_kernels,
-    sorted_runs,
     sorted_sets,
-    strong,
     timeline_kernels,
 )
 """The modules that declare kernels."""

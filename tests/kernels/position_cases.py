@@ -94,7 +94,7 @@ def listings(draw: Any) -> Args:
     values = np.arange(END, dtype=np.uint32)[::-1] * np.uint32(3)
     missing = draw(st.sampled_from([1, 2, 7, END]))
     values[::missing] = NONE if missing < END else 5
-    return sets, ids(owners), values
+    return sets, ids(owners), values, draw(st.sampled_from([1, 7, 64, 1 << 30]))
 
 
 @st.composite

@@ -261,6 +261,7 @@ class ReferenceBackend:
     name = "reference"
     device_name = "reference"
     on_host = False
+    primitives = None
 
     def rows(self, arity: int, capacity: int = 0) -> Rows:
         return Rows(arity, capacity)

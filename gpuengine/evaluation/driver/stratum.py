@@ -29,6 +29,7 @@ from gpuengine.planning.plan import Stratum, Variant, body_relations
 from gpuengine.planning.split import Split, find_split
 from gpuengine.planning.strata import delta_variants, member_positions
 from gpuengine.schemes.contract import Domain, Scheme
+from gpuengine.schemes.pairs import PairScheme
 from gpuengine.schemes.table import Table
 from gpuengine.schemes.union import Union
 
@@ -326,8 +327,19 @@ class StratumEvaluation:
             try:
                 return action()
             except DeviceMemoryError:
-                if not self.placement.recover(self._tables_used()):
+                if not (self._leave_device() or self.placement.recover(self._tables_used())):
                     raise
+
+    def _leave_device(self) -> bool:
+        """Free what a device has copies of to read schemes that are the host's; was there any?"""
+        found = [scheme for scheme in self.database.tables.values() if scheme.device_nbytes]
+        schemes = [scheme for scheme in found if isinstance(scheme, PairScheme)]
+        for scheme in schemes:
+            scheme.leave_device()
+        for table in self._tables_used() if schemes else ():
+            table.forget_set()  # it may know of facts that never came to be stored
+            table.forget_indexes()
+        return bool(schemes)
 
     def place(self) -> None:
         """Let the stratum move before a round, if it should."""

@@ -21,6 +21,11 @@ from gpuengine.evaluation.rules.aggregate import apply_aggregate
 from gpuengine.evaluation.rules.calculation import is_calculable
 from gpuengine.evaluation.rules.compute import Bindings, apply_comparison, is_range, ranged
 from gpuengine.evaluation.rules.database import Database
+from gpuengine.evaluation.rules.device_steps import (
+    DeviceBindings,
+    can_compute_on_device,
+    computed_on_device,
+)
 from gpuengine.evaluation.rules.join import JoinBuilder, is_fusable
 from gpuengine.evaluation.rules.known_groups import KnownGroups
 from gpuengine.evaluation.rules.scheme_reads import read_scheme
@@ -52,6 +57,8 @@ from gpuengine.schemes.contract import Domain
 from gpuengine.schemes.table import Table
 
 CHUNK_ROWS = 1 << 16
+_DEVICE_CHUNKS = 16
+"""A device that computes takes so many times as much at once: each time it is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,8 @@ class Stage:
     """One pipeline, and the computing steps applied to what it collects.
 
     `input` are the rows it reads (None: a table's), `inputs` their variables; `collected` are the
-    variables of the rows it writes to `buffer`. `registers` are those of its variables.
+    variables of the rows it writes to `buffer`. `registers` are those of its variables. `on_device` says that
+    the computing steps are the device's: bindings stay there.
     """
 
     pipeline: Pipeline
@@ -78,6 +86,7 @@ class Stage:
     collected: tuple[Variable, ...] = ()
     computations: tuple[Computation, ...] = ()
     buffer: Rows | None = None
+    on_device: bool = False
 
 
 @dataclass
@@ -127,12 +136,13 @@ class BodyProgram:
                 elif isinstance(operation, Exists):
                     yield operation.probe.index
 
-    def input_column(self, variable: Variable) -> np.ndarray | None:
-        """The ids that the last stage reads for a variable, by whatever name; None if an atom binds it."""
+    def input_bounds(self, variable: Variable) -> tuple[int, int] | None:
+        """The bounds of the ids that the last stage reads for a variable; None if an atom binds it."""
         stage = self.stages[-1]
         for j, name in enumerate(stage.inputs):
             if stage.input is not None and stage.registers[name] == stage.registers[variable]:
-                return stage.input.column(j)
+                (found,) = self.backend.bounds([stage.input.device_columns()[j]], stage.input.count)
+                return found
         return None
 
     def feed(self, bindings: Bindings) -> tuple[int, int]:
@@ -153,8 +163,15 @@ class BodyProgram:
             for _ in _chunks(last, first, stop):
                 yield _unload(last)
 
-    def _computed(self, stage: Stage) -> Iterator[Bindings]:
+    def _computed(self, stage: Stage) -> Iterator[Bindings | DeviceBindings]:
         """What the computing steps of a stage leave of the bindings that it has collected."""
+        if stage.on_device:
+            assert stage.buffer is not None
+            columns = dict(zip(stage.collected, stage.buffer.device_columns(), strict=True))
+            given = DeviceBindings(columns, stage.buffer.count)
+            steps = [(one.step, one.domain) for one in stage.computations]
+            yield from computed_on_device(steps, given, self.database, self.backend, stage.program.stop)
+            return
         bindings = _unload(stage)
         if not self.in_hindsight:
             yield from self._after(stage, bindings)
@@ -400,9 +417,13 @@ class _Compiler:
     ) -> None:
         """Add a stage that collects."""
         program = self.backend.program(pipeline, self.stop)
-        buffer = self.backend.rows(len(collected), CHUNK_ROWS)
+        steps = [(one.step, one.domain) for one in computations]
+        on_device = bool(steps) and can_compute_on_device(steps, collected, self.database, self.backend)
+        buffer = self.backend.rows(len(collected), CHUNK_ROWS * (_DEVICE_CHUNKS if on_device else 1))
         self.stages.append(
-            Stage(pipeline, program, rows, inputs, builder.registers, collected, computations, buffer)
+            Stage(
+                pipeline, program, rows, inputs, builder.registers, collected, computations, buffer, on_device
+            )
         )
 
 
@@ -447,7 +468,7 @@ def _unload(stage: Stage) -> Bindings:
     return Bindings(columns, rows.count)
 
 
-def _load(stage: Stage, bindings: Bindings) -> tuple[int, int]:
+def _load(stage: Stage, bindings: Bindings | DeviceBindings) -> tuple[int, int]:
     """Make bindings the input of a stage."""
     assert stage.input is not None
     stage.input.count = 0

@@ -357,9 +357,9 @@ class VariantRunner:
         """Admit the ids that were computed, and let them flow on to the stratum's other heads."""
         bounds = list(head.bounds)
         for column, arg in enumerate(variant.rule.head.args):
-            ids = body.input_column(arg) if isinstance(arg, Variable) else None
-            if ids is not None:
-                bounds[column] = _stretch(bounds[column], int(ids.min()), int(ids.max()) + 1)
+            found = body.input_bounds(arg) if isinstance(arg, Variable) else None
+            if found is not None:
+                bounds[column] = _stretch(bounds[column], *found)
         if bounds != head.bounds:
             head.widen(bounds)
             flow_bounds(self.bound_rules, self.context.database)

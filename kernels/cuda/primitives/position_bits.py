@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuengine.kernels.cuda.primitives.bitmaps import ones
 from gpuengine.kernels.cuda.search import first_not_less
 from gpuengine.kernels.cuda.spec import device_function
-from gpuengine.kernels.position_sets import BLOCK_SHIFT, BLOCK_WORDS
+
+
+@device_function
+def ones(word):
+    """How many bits of a 32-bit word are set; the compiler knows this form."""
+    word = word - ((word >> np.uint32(1)) & np.uint32(0x55555555))
+    word = (word & np.uint32(0x33333333)) + ((word >> np.uint32(2)) & np.uint32(0x33333333))
+    word = (word + (word >> np.uint32(4))) & np.uint32(0x0F0F0F0F)
+    return np.int64(((word * np.uint32(0x01010101)) >> np.uint32(24)) & np.uint32(0xFF))
 
 
 @device_function
 def ones_of(word):
     """How many bits of a 64-bit word are set."""
     return ones(np.uint32(word & np.uint64(0xFFFFFFFF))) + ones(np.uint32(word >> np.uint64(32)))
-
-
-@device_function
-def lowest_of(word):
-    """The place of the lowest bit of a word that is not 0."""
-    return ones_of((word - np.uint64(1)) & (word ^ np.uint64(0xFFFFFFFFFFFFFFFF)))
 
 
 @device_function
@@ -68,34 +69,3 @@ def block_at(blocks, first, count, block):
     if place < first + count and np.int64(blocks[place]) == block:
         return place
     return np.int64(-1)
-
-
-@device_function
-def word_of_spans(starts, ends, first, last, base):
-    """The positions from `base` on, 64 of them, that are in the intervals [first, last), as a word."""
-    low = first
-    high = last
-    while low < high:
-        middle = (low + high) >> 1
-        if np.int64(ends[middle]) <= base:
-            low = middle + 1
-        else:
-            high = middle
-    word = np.uint64(0)
-    while low < last and np.int64(starts[low]) < base + 64:
-        begin = max(np.int64(starts[low]) - base, np.int64(0))
-        end = min(np.int64(ends[low]) - base, np.int64(64))
-        word |= bits_between(begin, end)
-        low += 1
-    return word
-
-
-@device_function
-def word_of_set(first_i, n_i, first_b, n_b, starts, ends, blocks, words, owner, block, w):
-    """Word `w` of a block of an owner's set, however that holds it."""
-    found = block_at(blocks, np.int64(first_b[owner]), np.int64(n_b[owner]), block)
-    if found >= 0:
-        return words[found * BLOCK_WORDS + w]
-    first = np.int64(first_i[owner])
-    base = (block << BLOCK_SHIFT) + (w << 6)
-    return word_of_spans(starts, ends, first, first + np.int64(n_i[owner]), base)

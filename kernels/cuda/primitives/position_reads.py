@@ -6,6 +6,8 @@ eight results, whosever they are.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from gpuengine.kernels.cuda.devices.device import Array, Device
@@ -21,8 +23,10 @@ OF_BLOCK = 1 << 63
 """Added to the place of a block in the pool: where a segment begins that is one; else it is a position."""
 
 
-def contain(device: Device, sets: PositionSets, owners: Array, positions: Array) -> Array:
-    """Which positions are in the set of the owner beside them."""
+def contain(
+    device: Device, sets: PositionSets, owners: Array, positions: Array, *, negated: bool = False
+) -> Array:
+    """Which positions are in the set of the owner beside them, or (`negated`) are not."""
     found = device.empty(len(owners), np.bool_)
     pool = sets.pool
     device.launch(
@@ -35,13 +39,19 @@ def contain(device: Device, sets: PositionSets, owners: Array, positions: Array)
         pool.words,
         owners,
         positions,
+        int(negated),
         found,
     )
     return found
 
 
-def values_of(device: Device, sets: PositionSets, owners: Array, values: Array) -> tuple[Array, Array]:
-    """The values at the positions of each owner's set. Waits three times, for sizes."""
+def values_of(
+    device: Device, sets: PositionSets, owners: Array, values: Array, room: int
+) -> Iterator[tuple[Array, Array]]:
+    """The values at the positions of each owner's set, at most `room` at a time.
+
+    Waits twice, for sizes, and for each piece to learn how many of its positions have a value.
+    """
     pool = sets.pool
     counts = device.empty(len(owners), np.uint32)
     device.launch(position_segments, len(owners), owners, sets.interval_counts, sets.block_counts, counts)
@@ -66,44 +76,51 @@ def values_of(device: Device, sets: PositionSets, owners: Array, values: Array) 
     )
     places = device.offsets(lengths)
     total = int(device.read(places[-1:])[0])
-    asked, listed, flags = (device.empty(total, kind) for kind in (np.uint32, np.uint32, np.uint8))
-    device.launch(
-        position_fill,
-        -(-total // TILE),
-        places,
-        segments,
-        total,
-        origins,
-        begins,
-        pool.blocks,
-        pool.words,
-        values,
-        asked,
-        listed,
-        flags,
-    )
-    kept = device.select(flags)
-    if len(kept) == total:
-        return asked, listed
-    return device.gather(asked, kept), device.gather(listed, kept)
+    for first in range(0, total, room):
+        count = min(room, total - first)
+        asked, listed, flags = (device.empty(count, kind) for kind in (np.uint32, np.uint32, np.uint8))
+        device.launch(
+            position_fill,
+            -(-count // TILE),
+            places,
+            segments,
+            first,
+            first + count,
+            origins,
+            begins,
+            pool.blocks,
+            pool.words,
+            values,
+            asked,
+            listed,
+            flags,
+        )
+        kept = device.select(flags)
+        if len(kept) == count:
+            yield asked, listed
+        elif len(kept):
+            yield device.gather(asked, kept), device.gather(listed, kept)
 
 
-@device_kernel("u8*, u4*, u8*, u4*, u4*, u4*, u4*, u8*, u4*, u4*, u1*", streamed=9, random=4)
-def position_find(i, first_i, n_i, first_b, n_b, starts, ends, blocks, words, owners, positions, found):
+@device_kernel("u8*, u4*, u8*, u4*, u4*, u4*, u4*, u8*, u4*, u4*, i8, u1*", streamed=9, random=4)
+def position_find(
+    i, first_i, n_i, first_b, n_b, starts, ends, blocks, words, owners, positions, negated, found
+):
     """Is a position in an interval or in a block of the owner's set?"""
-    found[i] = np.uint8(0)
+    held = np.int64(0)
     if owners[i] != np.uint32(NONE) and positions[i] != np.uint32(NONE):
         owner = np.int64(owners[i])
         position = np.int64(positions[i])
         if spans_hold(starts, ends, np.int64(first_i[owner]), np.int64(n_i[owner]), position):
-            found[i] = np.uint8(1)
+            held = np.int64(1)
         else:
             block = position >> BLOCK_SHIFT
             at = block_at(blocks, np.int64(first_b[owner]), np.int64(n_b[owner]), block)
             if at >= 0:
                 place = position & (BLOCK_SIZE - 1)
                 word = words[at * BLOCK_WORDS + (place >> 6)]
-                found[i] = np.uint8((word >> np.uint64(place & 63)) & np.uint64(1))
+                held = np.int64((word >> np.uint64(place & 63)) & np.uint64(1))
+    found[i] = np.uint8(held ^ negated)
 
 
 @device_kernel("u4*, u4*, u4*, u4*", streamed=8, random=2)
@@ -169,14 +186,19 @@ def nth_of_block(words, block, n):
 
 
 @device_kernel(
-    "u8*, i8, i8, u4*, u8*, u4*, u8*, u4*, u4*, u4*, u1*",
+    "u8*, i8, i8, i8, u4*, u8*, u4*, u8*, u4*, u4*, u4*, u1*",
     streamed=17 * TILE,
     random=2,
 )
-def position_fill(i, places, segments, total, origins, begins, blocks, words, values, asked, listed, flags):
-    """A tile of the values at the positions of segments that lie side by side; those that are are flagged."""
-    place = i * TILE
-    end = min(place + TILE, total)
+def position_fill(
+    i, places, segments, first, last, origins, begins, blocks, words, values, asked, listed, flags
+):
+    """A tile, from `first` on, of the values at the positions of segments that lie side by side.
+
+    Those that are are flagged.
+    """
+    place = first + i * TILE
+    end = min(place + TILE, last)
     k = span_of(places, segments, place)
     while place < end:
         k = span_after(places, k, place)
@@ -188,7 +210,7 @@ def position_fill(i, places, segments, total, origins, begins, blocks, words, va
             block = np.int64(begin ^ np.uint64(OF_BLOCK))
             position = (np.int64(blocks[block]) << BLOCK_SHIFT) + nth_of_block(words, block, n)
         value = values[position]
-        asked[place] = origins[k]
-        listed[place] = value
-        flags[place] = np.uint8(1 if value != np.uint32(NONE) else 0)
+        asked[place - first] = origins[k]
+        listed[place - first] = value
+        flags[place - first] = np.uint8(1 if value != np.uint32(NONE) else 0)
         place += 1

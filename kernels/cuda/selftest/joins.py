@@ -1,14 +1,13 @@
-"""Checks of joins and runs, held against the CPU's."""
+"""Checks of joins, held against the CPU's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
 from gpuengine.kernels.cpu.primitives import CpuPrimitives
 from gpuengine.kernels.cuda.selftest import Check, Kit, expect
-from gpuengine.kernels.primitives import NONE, Run
 
 Columns = list[np.ndarray]
 
@@ -44,46 +43,6 @@ def anti_join(kit: Kit) -> None:
     _joins(kit, "anti_join")
 
 
-def _pairs(kit: Kit) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
-    """Keys, values and how many keys there may be; every third pair has one of few keys."""
-    for size in kit.sizes:
-        owners = max(size // 8, 1)
-        keys = kit.ids(size, owners)
-        keys[::3] = kit.ids(len(keys[::3]), min(owners, 3))
-        for end in (max(size // 4, 1), 2**32 - 1):
-            yield keys, kit.ids(size, end), owners
-
-
-def sorted_runs(kit: Kit) -> None:
-    for keys, values, owners in _pairs(kit):
-        sent = kit.device.upload(keys), kit.device.upload(values)
-        found = kit.primitives.sorted_runs(*sent, owners)
-        expected = CpuPrimitives().sorted_runs(keys, values, owners)
-        for one, other in zip(found, expected, strict=True):
-            expect(kit.fetch(one), other, "sorted runs")
-
-
-def _intersections(kit: Kit) -> Iterator[Sequence[Run]]:
-    """One to four runs for each binding; some bindings have none."""
-    for keys, values, owners in _pairs(kit):
-        some = CpuPrimitives().sorted_runs(keys, values, owners)
-        half = CpuPrimitives().sorted_runs(keys[::2], values[::2], owners)
-        for count in range(1, 5):
-            asked = [kit.ids(max(owners, 16), owners) for _ in range(count)]
-            asked[-1] = asked[0].copy()
-            asked[-1][::7] = NONE
-            yield [Run(*(some, half)[number % 2], each) for number, each in enumerate(asked)]
-
-
-def intersect_runs(kit: Kit) -> None:
-    for runs in _intersections(kit):
-        sent = [Run(*(kit.device.upload(x) for x in (run.offsets, run.values, run.owners))) for run in runs]
-        found, expected = kit.primitives.intersect_runs(sent), CpuPrimitives().intersect_runs(runs)
-        for one, other in zip(found, expected, strict=True):
-            expect(kit.fetch(one), other, "intersect runs")
-
-
 CHECKS = tuple(
-    Check(f"primitive: {check.__name__.replace('_', ' ')}", check)
-    for check in (semi_join, anti_join, sorted_runs, intersect_runs)
+    Check(f"primitive: {check.__name__.replace('_', ' ')}", check) for check in (semi_join, anti_join)
 )

@@ -1,15 +1,14 @@
-"""Checks of condensations and of position sets, held against the CPU's."""
+"""Checks of position sets, held against the CPU's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from gpuengine.kernels.cpu.primitives import CpuPrimitives
 from gpuengine.kernels.cuda.selftest import Check, Kit, expect
-from gpuengine.kernels.cuda.selftest.primitives import directed
-from gpuengine.kernels.position_sets import BLOCK_WORDS, PositionSets, converted
+from gpuengine.kernels.position_sets import PositionSets, converted
 from gpuengine.kernels.primitives import NONE
 
 Graph = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]
@@ -68,52 +67,11 @@ def graphs(kit: Kit) -> Iterator[Graph]:
     yield np.zeros(1, np.uint64), none, np.zeros(1, np.uint64), none, np.zeros(0, np.uint8), 0
 
 
-def _stretches(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """All places in stretches of a pool, owner by owner."""
-    before = np.cumsum(counts, dtype=np.uint64) - counts
-    places = np.repeat(first - before, counts.astype(np.int64)) + np.arange(counts.sum(), dtype=np.uint64)
-    return places.astype(np.int64)
-
-
-def _expect_sets(kit: Kit, found: PositionSets, expected: PositionSets, what: str) -> None:
-    """Equal sets, wherever they lie in their pools."""
-    found = converted(found, kit.fetch)
-    for name in ("sizes", "interval_counts", "block_counts"):
-        expect(getattr(found, name), getattr(expected, name), f"{what}: {name}")
-    places = [_stretches(sets.first_interval, sets.interval_counts) for sets in (found, expected)]
-    expect(found.pool.starts[places[0]], expected.pool.starts[places[1]], f"{what}: starts")
-    expect(found.pool.ends[places[0]], expected.pool.ends[places[1]], f"{what}: ends")
-    places = [_stretches(sets.first_block, sets.block_counts) for sets in (found, expected)]
-    expect(found.pool.blocks[places[0]], expected.pool.blocks[places[1]], f"{what}: blocks")
-    words, expected_words = (sets.pool.words.reshape(-1, BLOCK_WORDS) for sets in (found, expected))
-    expect(words[places[0]], expected_words[places[1]], f"{what}: words")
-
-
 def _made(kit: Kit) -> Iterator[tuple[Graph, PositionSets, PositionSets]]:
     """Graphs with their sets on the host and, copied, on the device."""
     for graph in graphs(kit):
         sets = CpuPrimitives().reached_sets(*graph)
         yield graph, sets, converted(sets, kit.device.upload)
-
-
-def condense(kit: Kit) -> None:
-    for offsets, targets, nodes in directed(kit):
-        given = kit.device.upload(offsets), kit.device.upload(targets)
-        found, count = kit.primitives.condense(*given, nodes)
-        numbers = kit.fetch(found)
-        labels = CpuPrimitives().strongly_connected(offsets, targets, nodes)
-        expect(count, len(np.unique(labels)), "condense: components")
-        pairs = np.unique(np.stack([numbers, labels]), axis=1)
-        expect(pairs[0], np.arange(count), "condense: numbers, one for each component")
-        sources = np.repeat(numbers, np.diff(offsets).astype(np.int64))
-        expect(sources >= numbers[targets], np.ones(len(targets), np.bool_), "condense: edges lead down")
-
-
-def reached_sets(kit: Kit) -> None:
-    for graph in graphs(kit):
-        child_offsets, children, own_offsets, own, cyclic = (kit.device.upload(x) for x in graph[:5])
-        found = kit.primitives.reached_sets(child_offsets, children, own_offsets, own, cyclic, graph[5])
-        _expect_sets(kit, found, CpuPrimitives().reached_sets(*graph), "reached sets")
 
 
 def sets_contain(kit: Kit) -> None:
@@ -127,6 +85,28 @@ def sets_contain(kit: Kit) -> None:
             found = kit.fetch(kit.primitives.sets_contain(on_device, *given))
             expect(found, CpuPrimitives().sets_contain(sets, owners, positions), "sets contain")
 
+            found = kit.fetch(kit.primitives.sets_contain(on_device, *given, negated=True))
+            missing = CpuPrimitives().sets_contain(sets, owners, positions, negated=True)
+            expect(found, missing, "sets do not contain")
+
+
+def _joined(parts: Iterable[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, np.ndarray]:
+    """All that is listed, whatever pieces it came in."""
+    none = np.empty(0, np.uint32)
+    places, values = zip((none, none), *parts, strict=True)
+    return np.concatenate(places), np.concatenate(values)
+
+
+def look_ups(kit: Kit) -> None:
+    for size in kit.sizes:
+        known = np.unique(kit.ids(size, max(3 * size, 1)))
+        values, asked = kit.ids(len(known), NONE), kit.ids(kit.size, 4 * kit.size)
+        sent = [kit.device.upload(x) for x in (asked, known, values)]
+        expected = CpuPrimitives().search(asked, known, values)
+        expect(kit.fetch(kit.primitives.search(*sent)), expected, "search")
+        expected = CpuPrimitives().look_up(asked, 5, values)
+        expect(kit.fetch(kit.primitives.look_up(sent[0], 5, sent[2])), expected, "look up")
+
 
 def sets_list(kit: Kit) -> None:
     for graph, sets, on_device in _made(kit):
@@ -136,23 +116,16 @@ def sets_list(kit: Kit) -> None:
         owners[::5], some[::3] = NONE, NONE
         for given in (values, some):
             sent = kit.device.upload(owners), kit.device.upload(given)
-            asked, listed = map(kit.fetch, kit.primitives.sets_list(on_device, *sent))
-            wanted_asked, wanted = CpuPrimitives().sets_list(sets, owners, given)
+            room = max(kit.size // 3, 1)
+            asked, listed = _joined(
+                tuple(map(kit.fetch, part)) for part in kit.primitives.sets_list(on_device, *sent, room)
+            )
+            wanted_asked, wanted = _joined(CpuPrimitives().sets_list(sets, owners, given, 1 << 30))
             expect(asked, wanted_asked, "sets list: owners")
             expect(listed[np.lexsort((listed, asked))], wanted[np.lexsort((wanted, asked))], "sets list")
 
 
-def sets_difference(kit: Kit) -> None:
-    for _, sets, on_device in _made(kit):
-        kept = kit.ids(min(kit.size // 4, 20_000) if len(sets) else 0, max(len(sets), 1))
-        taken = ((kept + kit.ids(len(kept), 4)) % max(len(sets), 1)).astype(np.uint32)
-        for a, b in ((kept, taken), (taken[::-1].copy(), np.sort(kept))):
-            sent = kit.device.upload(a), kit.device.upload(b)
-            found = kit.primitives.sets_difference(on_device, sent[0], on_device, sent[1])
-            _expect_sets(kit, found, CpuPrimitives().sets_difference(sets, a, sets, b), "sets difference")
-
-
 CHECKS = tuple(
     Check(f"primitive: {check.__name__.replace('_', ' ')}", check)
-    for check in (condense, reached_sets, sets_contain, sets_list, sets_difference)
+    for check in (look_ups, sets_contain, sets_list)
 )

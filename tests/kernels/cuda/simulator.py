@@ -76,10 +76,6 @@ def _or(array, index, value):
     return cuda.atomic.or_(array, index, value)  # noqa: F821
 
 
-def _min(array, index, value):
-    return cuda.atomic.min(array, index, value)  # noqa: F821
-
-
 def _swap(array, index, expected, desired):
     return cuda.atomic.cas(array, index, expected, desired)  # noqa: F821
 
@@ -87,6 +83,5 @@ def _swap(array, index, expected, desired):
 _ATOMICS: dict[str, Any] = {
     "atomic_add": _add,
     "atomic_or": _or,
-    "atomic_min": _min,
     "compare_and_swap": _swap,
 }

@@ -1,4 +1,7 @@
-"""No kernel is left out: the self test runs each of them in the simulator, and what each compiles to."""
+"""No kernel is left out: the self test runs each of them in the simulator, and what each compiles to.
+
+That each is there for some program, `tests.differential.test_every_kernel` holds.
+"""
 
 from __future__ import annotations
 

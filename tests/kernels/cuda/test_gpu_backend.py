@@ -22,10 +22,12 @@ from gpuengine.kernels.cuda.devices.assemble import symbol
 from gpuengine.kernels.cuda.devices.hardware import GpuDevice
 from gpuengine.kernels.cuda.primitives import CudaPrimitives
 from gpuengine.kernels.cuda.spec import DeviceKernel
+from gpuengine.kernels.primitives import Primitives
 from tests.kernels.backends import REFERENCE, Backend, Row, drain, read_rows
 from tests.kernels.cuda.stand_in import StandIn
 from tests.kernels.join_cases import OPERATIONS as JOINS
 from tests.kernels.pipelines import Built, Case, any_case, composition_case, last_probe_case
+from tests.kernels.position_cases import OPERATIONS as POSITIONS
 from tests.kernels.primitive_cases import OPERATIONS, assert_same, run
 from tests.kernels.primitive_cases import REFERENCE as REFERENCE_PRIMITIVES
 from tests.kernels.test_pipelines import outcome
@@ -75,11 +77,17 @@ def test_random_pipelines(shape: Callable[[int], Case], seed: int, room: int, cu
     assert outcome_on(device, case, room, cut) == outcome(REFERENCE, case, 1, cut)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS | JOINS)
+#: What a device has of the primitives.
+PRIMITIVES = {
+    name: made for name, made in (OPERATIONS | JOINS | POSITIONS).items() if hasattr(Primitives, name)
+}
+
+
+@pytest.mark.parametrize("operation", PRIMITIVES)
 @settings(max_examples=20)
 @given(data=st.data())
 def test_primitives(operation: str, data: st.DataObject) -> None:
-    args = data.draw((OPERATIONS | JOINS)[operation])
+    args = data.draw(PRIMITIVES[operation])
     primitives = CudaPrimitives(GpuDevice(0, None, StandIn()))
     assert_same(run(primitives, operation, args), run(REFERENCE_PRIMITIVES, operation, args))
 

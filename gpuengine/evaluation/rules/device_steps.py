@@ -1,0 +1,113 @@
+"""The computing steps of a body that a device does itself: bindings stay in its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuengine.evaluation.rules.database import Database
+from gpuengine.kernels.contract import Array, Backend
+from gpuengine.kernels.primitives import Primitives
+from gpuengine.language.program import Atom, Constant, Negation, Variable, literal_variables
+from gpuengine.planning.plan import Step
+from gpuengine.schemes.contract import Domain
+from gpuengine.schemes.pairs import PairScheme
+
+_ROOM = 1 << 20
+"""Bindings that a read makes at a time, at most."""
+
+Steps = Sequence[tuple[Step, Domain]]
+
+
+@dataclass
+class DeviceBindings:
+    """A table of bindings: for each variable a column of ids on a device, all of `rows` rows."""
+
+    columns: dict[Variable, Array]
+    rows: int
+
+    def taken(self, places: Array, primitives: Primitives) -> DeviceBindings:
+        """Rows by number, possibly repeated."""
+        columns = {variable: primitives.take(column, places) for variable, column in self.columns.items()}
+        return DeviceBindings(columns, len(places))
+
+    def selected(self, mask: Array, backend: Backend) -> DeviceBindings:
+        """The rows where the mask holds."""
+        columns, rows = backend.select(list(self.columns.values()), mask)
+        return DeviceBindings(dict(zip(self.columns, columns, strict=True)), rows)
+
+
+def can_compute_on_device(
+    steps: Steps, bound: Iterable[Variable], database: Database, backend: Backend
+) -> bool:
+    """Can the backend, which is no host, do all of these steps, given what is bound before the first?"""
+    if backend.on_host or backend.primitives is None:
+        return False
+    known = set(bound)
+    for step, _ in steps:
+        if not _is_readable(step, known, database):
+            return False
+        known |= literal_variables(step.literal)
+    return True
+
+
+def computed_on_device(
+    steps: Steps, bindings: DeviceBindings, database: Database, backend: Backend, stop: np.ndarray
+) -> Iterator[DeviceBindings]:
+    """What is left of bindings after the given steps, in pieces; none are empty."""
+    if not bindings.rows or stop[0]:
+        return
+    if not steps:
+        yield bindings
+        return
+    (step, domain), *rest = steps
+    for made in _read(step, domain, bindings, database, backend):
+        yield from computed_on_device(rest, made, database, backend, stop)
+
+
+def _atom(step: Step) -> Atom | None:
+    literal = step.literal.atom if isinstance(step.literal, Negation) else step.literal
+    return literal if isinstance(literal, Atom) else None
+
+
+def _is_readable(step: Step, bound: set[Variable], database: Database) -> bool:
+    """Is it an atom of a closure or equivalence that only checks, or finds the partners of one column?"""
+    atom = _atom(step)
+    if atom is None or not isinstance(database.tables[atom.relation], PairScheme):
+        return False
+    free = [arg for arg in atom.args if not isinstance(arg, Constant) and arg not in bound]
+    if isinstance(step.literal, Negation):
+        return not free
+    return not free or (len(free) == 1 and isinstance(free[0], Variable))
+
+
+def _read(
+    step: Step, domain: Domain, bindings: DeviceBindings, database: Database, backend: Backend
+) -> Iterator[DeviceBindings]:
+    """The bindings that an atom, or a negated one, leaves or makes of those given."""
+    atom, primitives = _atom(step), backend.primitives
+    assert atom is not None and primitives is not None
+    scheme = database.tables[atom.relation]
+    assert isinstance(scheme, PairScheme)
+    labels = scheme.labels_on(primitives)
+    columns: list[Array | None] = []
+    for arg in atom.args:
+        if isinstance(arg, Constant):
+            id = database.dictionary.intern_constant(arg)
+            columns.append(primitives.filled(id, bindings.rows))
+        else:
+            columns.append(bindings.columns.get(arg) if isinstance(arg, Variable) else None)
+    source, target = columns
+    if source is not None and target is not None:
+        mask = labels.contains(source, target, domain, negated=isinstance(step.literal, Negation))
+        yield bindings.selected(mask, backend)
+        return
+    column = 0 if source is not None else 1
+    free = atom.args[1 - column]
+    assert isinstance(free, Variable)
+    for places, values in labels.partners(column, columns[column], domain, _ROOM):
+        made = bindings.taken(places, primitives)
+        made.columns[free] = values
+        yield made
