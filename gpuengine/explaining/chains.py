@@ -19,10 +19,10 @@ from typing import Literal
 import numpy as np
 
 from gpuengine.explaining.rules import WrittenRule, WrittenRules
+from gpuengine.language.graphs import strong_components
 from gpuengine.language.program import Atom
 from gpuengine.planning.plan import body_relations, needs_of
 from gpuengine.planning.sharing import composition, is_transitive
-from gpuengine.planning.strata import strong_components
 
 Place = Literal[0, 1]
 BEFORE: Place = 0

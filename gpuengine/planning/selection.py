@@ -113,8 +113,8 @@ def selective_strata(program: Program) -> frozenset[str]:
 
     Their facts go again while they are derived, so that each must be a table.
     """
+    from gpuengine.language.graphs import strong_components
     from gpuengine.planning.plan import needs_of
-    from gpuengine.planning.strata import strong_components
 
     chosen = selections_of(program)
     if not chosen:
