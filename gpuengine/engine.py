@@ -69,6 +69,7 @@ from gpuengine.terms.functions import Functions
 if TYPE_CHECKING:
     from gpuengine.explaining.explain import Known
     from gpuengine.explaining.proof import Proof
+    from gpuengine.explaining.rounds import Rounds
     from gpuengine.explaining.why_not import WhyNot
     from gpuengine.maintenance.store import Store
     from gpuengine.maintenance.transaction import Update, Wait
@@ -173,6 +174,8 @@ class Engine(NotCopied):
         self._making_updater = threading.Lock()
         self._subscriptions = Subscriptions()
         self._store: Store | None = None
+        # Heights of facts, which a search for proofs may have computed; they go with their materialisation.
+        self._heights: weakref.WeakKeyDictionary[Materialisation, list[Rounds]] = weakref.WeakKeyDictionary()
 
     @property
     def current(self) -> Materialisation:
@@ -648,7 +651,8 @@ class Engine(NotCopied):
                             if not table.backend.on_host:
                                 table.backend.bind_thread()
                                 table.move_to(CPU)
-                    yield Known(source, self.dictionary, schemes, stated), query
+                    kept = self._heights.setdefault(state, [])
+                    yield Known(source, self.dictionary, schemes, stated, kept), query
 
     def answer(self, rule: Rule, text: str, tables: Mapping[str, Table] | None = None) -> Scheme:
         """The distinct answers of a rule that is made already: a column of ids for each variable of its head.

@@ -585,7 +585,11 @@ def _check_place(parser: argparse.ArgumentParser, arguments: argparse.Namespace)
             given = getattr(arguments, name)
             setattr(arguments, name, None if given is None else Path(given))
         return
-    others = {"--no-modules": arguments.no_modules, "--counting": arguments.counting}
+    others = {
+        "--no-modules": arguments.no_modules,
+        "--counting": arguments.counting,
+        "--sort": arguments.sort,
+    }
     _refuse_those_of_an_engine(parser, arguments, others)
     if arguments.encoded is not None and arguments.where in ("driver", "executor"):
         parser.error(f"--encoded is for the cluster: it does not go with --where {arguments.where}")
@@ -626,6 +630,7 @@ _OF_DATALOG = {
     "no_modules": "--no-modules",
     "counting": "--counting",
     "memory": "--memory",
+    "sort": "--sort",
     "svg": "--svg",
     "after": "--after",
     "functors": "--functors",
@@ -660,6 +665,7 @@ def _check_language(parser: argparse.ArgumentParser, arguments: argparse.Namespa
 
 
 _NOT_OF_RDF = {
+    "sort": "--sort",
     "include_dir": "-I",
     "macro": "-M",
     "rounds": "--rounds",
@@ -751,6 +757,7 @@ _COMMANDS = (
             *_CHOICES,
             _NO_MODULES,
             *_WARNINGS,
+            _flag("--sort", help="write rows in order, so that outputs of two runs can be compared"),
             _flag("--stats", help="seconds, sizes and what each rule cost, on standard error"),
             _JSON.but(help="one JSON object on standard output instead of text"),
             _QUIET,
@@ -966,6 +973,7 @@ _COMMANDS = (
                 help="run every kernel of the CUDA backend on GPU N (default: 0), check the results, "
                 "measure, and print a report to send to us",
             ),
+            _flag("--warm", help="compile every kernel now, so that no later run has to"),
             _flag(
                 "--tune",
                 help="measure from which sizes on the GPU is faster than the CPU, and store that for "

@@ -20,6 +20,8 @@ def doctor(arguments: argparse.Namespace) -> int:
         from gpuengine.cli import device
 
         return device.tune_device(arguments) if arguments.tune else device.check_device(arguments)
+    if arguments.warm:
+        return _warm()
     findings: list[Finding] = []
     for finding in examine():
         if not arguments.json:
@@ -33,6 +35,21 @@ def doctor(arguments: argparse.Namespace) -> int:
             "\nThe engine works here." if healthy else "\nThe engine can't work here: see the lines marked !!"
         )
     return 0 if healthy else 1
+
+
+def _warm() -> int:
+    """Compile what is not in the cache yet, and say so kernel by kernel."""
+    from gpuengine.kernels.cpu import all_kernels
+    from gpuengine.kernels.cpu.jit import compile_seconds
+
+    kernels = all_kernels()
+    for number, one in enumerate(kernels, 1):
+        before = len(compile_seconds)
+        one.load()
+        if len(compile_seconds) > before:
+            print(f"{number}/{len(kernels)}  {one.name}", flush=True)
+    print(f"{len(kernels)} kernels are ready, {len(compile_seconds)} of them compiled now")
+    return 0
 
 
 def _print(finding: Finding, *, first: bool) -> None:

@@ -109,13 +109,22 @@ def check_folder(folder: Path) -> None:
 
 
 def write_outputs(
-    engine: Engine, outputs: Iterable[Output], line: LiveLine, output_dir: Path | None, *, done: str
+    engine: Engine,
+    outputs: Iterable[Output],
+    line: LiveLine,
+    output_dir: Path | None,
+    *,
+    done: str,
+    is_sorted: bool = False,
 ) -> None:
-    """Write all files, or none; then print what is printed."""
+    """Write all files, or none; then print what is printed. Rows come in their order if that is wanted."""
     from gpuengine.io import write_stdout
 
+    def facts_of(relation: str) -> RelationView:
+        return engine[relation].sort() if is_sorted else engine[relation]
+
     files = (
-        File(output.path, engine[output.directive.relation], output.directive.params)
+        File(output.path, facts_of(output.directive.relation), output.directive.params)
         for output in outputs
         if output.path is not None
     )
@@ -123,7 +132,7 @@ def write_outputs(
         write_files(files, line, output_dir, done=done)
     for output in outputs:
         if output.path is None:
-            view = engine[output.directive.relation]
+            view = facts_of(output.directive.relation)
             write_stdout(view.name, view.batches(), view.attributes, output.directive.params)
     sys.stdout.flush()
 

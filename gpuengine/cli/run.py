@@ -64,7 +64,7 @@ def _run(arguments: argparse.Namespace, clock: Clock, line: LiveLine) -> int:
     done = "all output files are written"
     if arguments.save is not None:
         done = f"{done}, and {arguments.save} is saved"
-    write_outputs(engine, outputs, line, arguments.output_dir, done=done)
+    write_outputs(engine, outputs, line, arguments.output_dir, done=done, is_sorted=arguments.sort)
     sizes = {name: len(engine[name]) for name in asked or engine.relations}
     if not arguments.json:
         _print_sizes(engine, sizes, everything=asked is None)

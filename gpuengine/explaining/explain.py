@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gpuengine.explaining.extraction import Extraction
 from gpuengine.explaining.instances import Given, Questions
 from gpuengine.explaining.proof import Derivation, Proof
+from gpuengine.explaining.rounds import Rounds
 from gpuengine.explaining.rules import WrittenRule, WrittenRules
 from gpuengine.explaining.search import Kind, Search
 from gpuengine.language.program import Atom, Program, Rule, Variable
@@ -24,12 +25,16 @@ MOST_DERIVATIONS = 1_000
 
 @dataclass(frozen=True)
 class Known:
-    """A program as it was written, and its materialisation, which stands as long as this is used."""
+    """A program as it was written, and its materialisation, which stands as long as this is used.
+
+    `kept` are heights that an explanation has computed, for the next one of the same materialisation.
+    """
 
     program: Program
     dictionary: Dictionary
     relations: Mapping[str, Scheme]
     stated: Mapping[str, Table]
+    kept: list[Rounds] = field(default_factory=list)
 
 
 def asked_atom(query: Rule) -> Atom | None:
@@ -48,7 +53,7 @@ def explain(known: Known, query: Rule, text: str, *, all_derivations: bool, limi
     atom = asked_atom(query)
     rules = WrittenRules(known.program, None if atom is not None else query)
     questions = Questions(known.program, known.dictionary, known.relations)
-    search = Search(rules, questions, known.stated)
+    search = Search(rules, questions, known.stated, known.kept)
     if atom is not None:
         written = WrittenRules(known.program, replace(query, body=(atom,))).rules[-1]
         args, relation = written.atom(0).args, atom.relation

@@ -90,6 +90,8 @@ class Rounds:
         self._stated = stated
         self._database = Database(rules.program, questions.dictionary, tables=questions.relations)
         self._stop = np.zeros(1, np.int64)
+        self._number = 0
+        self._is_over = False
         self._of: dict[str, _Heights] = {}
         for name in needed:
             if name in rules.derived:
@@ -104,8 +106,29 @@ class Rounds:
             return np.zeros(count, np.int32)
         return self._of[relation].heights(columns, count)
 
+    def serve(self, needed: Iterable[str]) -> bool:
+        """Do they have the heights of all these relations?"""
+        return all(name in self._of for name in needed if name in self._rules.derived)
+
     def run(self, is_done: Callable[[], bool]) -> None:
         """Go on until that is so, or nothing comes any more."""
+        if not self._number and not self._is_over:
+            self._begin()
+        latest = max((height for _, height in self._paths.values()), default=0)
+        while not self._is_over and not is_done():
+            self._number += 1
+            for name in self._of:
+                for written in self._own_rules(name):
+                    for place in written.deep:
+                        self._propose_from(name, written, place)
+            for name, (_, height) in self._paths.items():
+                if name in self._of and height == self._number:
+                    self._propose_relation(name)
+            came = self._end_round()
+            self._is_over = not came and self._number >= latest
+
+    def _begin(self) -> None:
+        """What is stated; and what follows from that alone is proposed for the first round."""
         for name, one in self._of.items():
             table = self._stated.get(name)
             if table is not None:
@@ -115,20 +138,6 @@ class Rounds:
             for written in self._own_rules(name):
                 if not written.deep:
                     self._propose_all(name, written)
-        number = 0
-        latest = max((height for _, height in self._paths.values()), default=0)
-        while True:
-            number += 1
-            for name in self._of:
-                for written in self._own_rules(name):
-                    for place in written.deep:
-                        self._propose_from(name, written, place)
-            for name, (_, height) in self._paths.items():
-                if name in self._of and height == number:
-                    self._propose_relation(name)
-            came = self._end_round()
-            if is_done() or (not came and number >= latest):
-                return
 
     def _own_rules(self, name: str) -> Sequence[WrittenRule]:
         return self._paths[name][0] if name in self._paths else self._rules.of(name)

@@ -130,13 +130,21 @@ class Instances:
 class Search:
     """The facts from which those asked for may follow, as far as they were looked at.
 
-    `stated` are the facts given, by relation. Ask for facts with `add`, then `run`.
+    `stated` are the facts given, by relation. Ask for facts with `add`, then `run`. `kept` has the heights
+    that an earlier search over the same facts has computed, and gets those of this one.
     """
 
-    def __init__(self, rules: WrittenRules, questions: Questions, stated: Mapping[str, Table]) -> None:
+    def __init__(
+        self,
+        rules: WrittenRules,
+        questions: Questions,
+        stated: Mapping[str, Table],
+        kept: list[Rounds] | None = None,
+    ) -> None:
         self.rules = rules
         self.questions = questions
         self.stated = stated
+        self._kept = [] if kept is None else kept
         self.chains = find_chains(rules)
         self.found: dict[Kind, Found] = {}
         self.layers: list[list[tuple[Found, Instances]]] = []
@@ -205,7 +213,7 @@ class Search:
             else:
                 self.is_least &= name not in needed
                 del self.chains[name]
-        rounds = Rounds(self.rules, self.questions, self.stated, needed, paths)
+        rounds = self._rounds(needed, paths)
         asked = [(found.kind.relation, found.columns(numbers), len(numbers)) for found, numbers in goals]
         rounds.run(lambda: all((rounds.heights(*one) < UNPROVED).all() for one in asked))
         waves = {found.kind: numbers for found, numbers in goals}
@@ -221,6 +229,12 @@ class Search:
                     for of, premises in instances.premises:
                         following.setdefault(of.kind, []).append(premises)
             waves = {kind: np.concatenate(pieces) for kind, pieces in following.items()}
+
+    def _rounds(self, needed: set[str], paths: Mapping[str, tuple[Sequence[WrittenRule], int]]) -> Rounds:
+        """Heights that were computed before, if they serve, and are kept for the next to ask."""
+        if not any(one.serve(needed) for one in self._kept) or "?" in needed:
+            self._kept[:] = [Rounds(self.rules, self.questions, self.stated, needed, paths)]
+        return next(one for one in self._kept if one.serve(needed))
 
     def _chosen_by(self, rounds: Rounds, found: Found, numbers: np.ndarray) -> Iterator[Instances]:
         """For each fact one instance that rests on less high facts only, the lowest there is."""

@@ -22,3 +22,16 @@ def evaluation_kernels() -> tuple[Kernel, ...]:
         rowindex.append,
         rowindex.rehash,
     )
+
+
+def all_kernels() -> tuple[Kernel, ...]:
+    """Every kernel that there is, those of nearly every evaluation first."""
+    from importlib import import_module
+    from pkgutil import iter_modules
+
+    found = {id(one): one for one in evaluation_kernels()}
+    for module in iter_modules(__path__):
+        for one in vars(import_module(f"{__name__}.{module.name}")).values():
+            if isinstance(one, Kernel):
+                found.setdefault(id(one), one)
+    return tuple(found.values())

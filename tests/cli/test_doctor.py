@@ -79,3 +79,11 @@ def test_without_numpy_it_still_says_what_is_missing(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "numpy is broken" in done.stdout
     assert done.stdout.endswith("The engine can't work here: see the lines marked !!\n")
+
+
+def test_warm_compiles_what_is_missing_and_nothing_twice(tmp_path: Path) -> None:
+    done = gpuengine("doctor", "--warm", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    again = gpuengine("doctor", "--warm", cwd=tmp_path)
+    assert again.stdout.endswith("kernels are ready, 0 of them compiled now\n")
+    assert int(again.stdout.split()[0]) > 50

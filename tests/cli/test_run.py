@@ -152,3 +152,12 @@ def test_columns_by_position_are_warned_of(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"y": [1], "src": [5]}), tmp_path / "edge" / "2.parquet")
     done = gpuengine("run", "p.dl", "-D", "out", cwd=tmp_path)
     assert done.returncode == 1 and "the columns are (y, src), the attributes (x, y)" in done.stderr
+
+
+def test_sorted_outputs(tmp_path: Path) -> None:
+    program = ".decl a(x: number, s: symbol)\n.output a(IO=stdout)\n"
+    program += 'a(10, "b"). a(9, "a"). a(10, "a"). a(-1, "z").\n'
+    (tmp_path / "p.dl").write_text(program)
+    done = gpuengine("run", "p.dl", "--sort", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "-1\tz\n9\ta\n10\ta\n10\tb\n" in done.stdout
