@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -12,3 +13,7 @@ settings.register_profile(
 )
 settings.register_profile("deep", max_examples=2000, deadline=None, suppress_health_check=QUIET)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As scripts have it for what runs in the background. Tests send it, also to processes that inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
