@@ -288,7 +288,7 @@ class RdfEngine(NotCopied):
     def equate(self, **options: Any) -> list[Change]:
         """Have one representative for terms that follow to be the same; what that changed, step by step."""
         engine, changes = self.engine, []
-        while self._represents:
+        while self._represents and self.knowledge.equates:
             pairs = self._equalities()
             named = named_terms((self.knowledge.rules | self.rules).values(), self.layout, self.terms)
             try:
@@ -528,8 +528,8 @@ class RdfUpdate(NotCopied):
                 classes = self._learn()
                 owner.rules = self._rules
                 owner.note()
-                if owner._represents:
-                    stated = self._stated_anew()
+                if owner._represents and self._knowledge is not None and self._knowledge.equates:
+                    stated = self._stated_anew()  # more steps may follow, and fail
             except BaseException as failure:
                 self._update.__exit__(type(failure), failure, failure.__traceback__)
                 raise
@@ -633,7 +633,11 @@ class RdfUpdate(NotCopied):
                     classes = self._classes(restatement, after, before)
                 except NamedTwice:
                     after = self._copied(after)
-            restatement.state(classes, self._update)
+            if after.equates or len(owner._classes):
+                restatement.state(classes, self._update)
+            else:
+                for inserts, quads in self._changes:
+                    self._state(inserts, quads)
         if after is not before:
             self._add([rule for key, rule in after.rules.items() if key not in before.rules], after.rules)
             self._remove([rule for key, rule in before.rules.items() if key not in after.rules])

@@ -11,7 +11,7 @@ import numpy as np
 from gpuengine.rdf.graph import Terms
 from gpuengine.rdf.ontology import SAME, STRUCTURE, Statement, is_axiom_class
 from gpuengine.rdf.quads import NO_GRAPH, DictionaryTerms, Quads
-from gpuengine.rdf.rules import Rule, canonical
+from gpuengine.rdf.rules import Rule, Variable, canonical
 from gpuengine.rdf.terms import TYPE, is_literal
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ class Knowledge:
 
 def _equates(equal: Iterable[tuple[int, int]], rules: Iterable[Rule]) -> bool:
     """Whether triples or rules say of things that they are the same."""
-    return bool(equal) or any(head.predicate == SAME for rule in rules for head in rule.heads)
+    heads = (head.predicate for rule in rules for head in rule.heads)
+    return bool(equal) or any(predicate == SAME or isinstance(predicate, Variable) for predicate in heads)
 
 
 def _compiled(

@@ -13,6 +13,8 @@ from gpuengine.rdf.terms import TYPE
 def route(quads: Quads, layout: Layout, terms: Terms) -> dict[str, list[np.ndarray]]:
     """The columns of triples for each relation of a layout."""
     routed: dict[str, list[np.ndarray]] = {}
+    if not quads.rows:
+        return routed
     s, p, o, g = quads.columns
     named = g != NO_GRAPH
     if named.any():
