@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from gpuengine.cli import failures
 from gpuengine.cli.arguments import Operation
 from gpuengine.cli.failures import say_when_failed, say_when_interrupted
+from gpuengine.cli.functors import functions_of
 from gpuengine.cli.knowledge_bases import is_knowledge_base
 from gpuengine.cli.live import Clock, LiveLine, count, live_line, peak_rss, size
 from gpuengine.cli.show import clause_texts, print_table
@@ -186,6 +187,7 @@ class _Run(SparkWork):
             memory=arguments.memory,
             schemes=engine.options.schemes,
             evaluators=engine.options.evaluators,
+            **functions_of(arguments),
         ) as results:
             clock.lap("evaluate")
             if arguments.save is not None:

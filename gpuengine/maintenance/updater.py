@@ -27,8 +27,9 @@ from gpuengine.maintenance.persistence import Durable
 from gpuengine.maintenance.stated import StatedFacts
 from gpuengine.maintenance.stratum import SlowerThanAnew
 from gpuengine.maintenance.transition import Changes
-from gpuengine.planning.plan import Plan, Stratum
+from gpuengine.planning.plan import Plan, Stratum, needs_of
 from gpuengine.planning.prepared import Prepared
+from gpuengine.planning.selection import selective_strata
 from gpuengine.planning.shapes import Shape
 from gpuengine.schemes.closure import Closure
 from gpuengine.schemes.table import Table
@@ -109,7 +110,9 @@ class Updater:
         database = before.database
         if database is None or before.is_behind or prepared.has_limits:
             return False
-        if prepared.selects or before.prepared.selects:
+        if (prepared.selects or before.prepared.selects) and (
+            prepared is not before.prepared or self.options.counting or _may_select_anew(prepared, stated)
+        ):
             return False
         gaining = [name for name, delta in stated.items() if delta.may_gain]
         if any(_is_linear_closure(prepared, prepared.stored(name), database) for name in gaining):
@@ -319,6 +322,18 @@ def _with_strata_of(plan: Plan, former: Plan) -> Plan:
     derived = {name for stratum in plan.strata for name in stratum.relations}
     lost = [name for stratum in former.strata for name in stratum.relations if name not in derived]
     return replace(plan, strata=(*(Stratum(0, (name,), (), ()) for name in lost), *plan.strata))
+
+
+def _may_select_anew(prepared: Prepared, stated: Deltas) -> bool:
+    """Does a relation depend on what changes that does not keep all that is derived?"""
+    needs, reached = needs_of(prepared.program), set[str]()
+    todo = list(selective_strata(prepared.program))
+    while todo:
+        name = todo.pop()
+        if name not in reached:
+            reached.add(name)
+            todo.extend(needs[name])
+    return any(prepared.stored(name) in reached for name in stated)
 
 
 def _is_linear_closure(prepared: Prepared, relation: str, database: Database) -> bool:
