@@ -49,6 +49,8 @@ class TemporalPlan:
         lines = [f"The program is {self.propagates}."]
         for number, stratum in enumerate(self.strata, 1):
             kind = "recursive" if stratum["recursive"] else "not recursive"
+            if stratum["reads_recursive"] and not stratum["recursive"]:
+                kind = "reads what is recursive"
             if stratum["timeless"]:
                 kind += ", no operators"
             lines.append(f"stratum {number}: {', '.join(stratum['predicates'])} ({kind})")
@@ -84,6 +86,7 @@ def plan_of(program: Program) -> TemporalPlan:
                     "predicates": sorted(members),
                     "layer": max(layer_of[id(rule)] for rule in own),
                     "recursive": any(not inside.isdisjoint(body_predicates(rule)) for rule in own),
+                    "reads_recursive": not recursive.isdisjoint(inside),
                     "timeless": all(is_timeless(rule) for rule in own),
                 }
             )

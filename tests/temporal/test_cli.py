@@ -132,7 +132,8 @@ def test_rules_and_standard_input(
 def test_plan(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("plan", place / "rules.mtl") == 0
     text = capsys.readouterr().out
-    assert "stratum 1: R1 (recursive)" in text
+    assert "stratum 1: R1 (recursive)" in text and "R4 (not recursive)" in text
+    assert "R6 (reads what is recursive)" in text  # Definition 5 calls it recursive too
     assert "moves facts for ever: R1 -> R1 moves facts forward by up to 1 each time round" in text
     assert "Procedure 3: dropped if one of these holds nowhere: R5(Y); Boxminus[0,2] R4(Y)" in text
     assert run("plan", place / "rules.mtl", "--json") == 0
