@@ -215,7 +215,10 @@ class Inference:
             message = f"expected {_article(expected)}{where}, found the number {arg.value}"
         else:
             message = f"expected {_article(expected)}{where}, found {_article(found)}"
-        self._error(codes.TYPE_CLASH, message, arg, _conversion(cell))
+        type_ = self._environment.types.get(expected)
+        self._error(
+            codes.TYPE_CLASH, message, arg, _conversion(cell, *([] if type_ is None else [root_cell(type_)]))
+        )
 
     # Expressions
 

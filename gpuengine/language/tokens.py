@@ -13,6 +13,7 @@ from gpuengine.language import codes
 from gpuengine.language.diagnostics import Reporter
 from gpuengine.language.functors import MATHEMATICAL
 from gpuengine.language.lexer import Token
+from gpuengine.language.tables import END
 
 FUNCTION = "FUNCTION"
 _OPENING, _CLOSING = "([{", ")]}"
@@ -63,7 +64,9 @@ def _without_annotations(tokens: list[Token], reporter: Reporter) -> list[Token]
         if end is None:
             start, last = tokens[at][2], tokens[opening][3]
             reporter.error(codes.SYNTAX, "this annotation is never closed", start, last, "add a ]")
-            at = opening + 1
+            line_end = start + len(reporter.sources.line_at(start))  # the rest of its line goes with it
+            while tokens[at][0] != END and start <= tokens[at][2] < line_end:
+                at += 1
         else:
             at = end
     return kept

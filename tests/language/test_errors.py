@@ -223,3 +223,27 @@ def test_there_is_a_limit_to_the_number_of_errors() -> None:
 def test_an_empty_program_is_right() -> None:
     assert parse_program("").rules == ()
     assert parse_program(" \n // nothing\n").relations == {}
+
+
+@pytest.mark.parametrize(("limit", "shown"), [(1, 1), (7, 7), (0, 60)])
+def test_as_many_errors_are_shown_as_asked_for(limit: int, shown: int) -> None:
+    from gpuengine.language.editing import ProgramText
+
+    with pytest.raises(ProgramErrors) as caught:
+        ProgramText.read(N + "n(x).\n" * 60, error_limit=limit)
+    assert len(caught.value.diagnostics) == shown
+
+
+def test_a_wrong_qualifier_is_the_only_error() -> None:
+    text = ".decl a(x: number) inlin\n.decl b(x: number) eqrell\nb(x) :- a(x).\n"
+    assert [(found.span.line, found.message) for found in diagnostics(text)] == [
+        (1, "there is no qualifier inlin"),
+        (2, "there is no qualifier eqrell"),
+    ]
+
+
+def test_the_hint_for_records_is_not_a_conversion() -> None:
+    (found,) = diagnostics(N + ".type R = [x: number]\n.decl r(x: R)\nn(x) :- r(x).")
+    assert found.hint is not None and "ord(" in found.hint
+    (found,) = diagnostics(N + ".decl s(x: symbol)\nn(x) :- s(x).")
+    assert found.hint is not None and "to_number" in found.hint

@@ -374,3 +374,20 @@ def test_strings() -> None:
     assert errors('.decl s(x: symbol)\ns("a\\qb").') == [("E0004", 2, 3)]
     assert errors('.decl s(x: symbol)\ns("abc).\ns(1).') == [("E0003", 2, 3), ("E0301", 3, 3)]
     assert diagnostics(P + "p(1) ; p(2) @ $.")[0].code == "E0001"
+
+
+def test_includes_stay_in_the_folder_that_the_program_was_given_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project" / "rules").mkdir(parents=True)
+    (tmp_path / "project" / "decl.dl").write_text(".decl a(x: number)\n")
+    (tmp_path / "secret.dl").write_text(".decl b(x: number)\n")
+    inside, outside = (tmp_path / "project" / "rules" / name for name in ("in.dl", "out.dl"))
+    inside.write_text('.include "../decl.dl"\na(1).\n')
+    outside.write_text('.include "../../secret.dl"\n')
+    monkeypatch.chdir(tmp_path)
+    assert "a" in parse_program(inside.relative_to(tmp_path)).relations
+    for path in (outside.relative_to(tmp_path), inside, Path("project/../project/rules/in.dl")):
+        with pytest.raises(ProgramErrors) as caught:
+            parse_program(path)
+        assert [found.code for found in caught.value.diagnostics] == ["E0007"]
