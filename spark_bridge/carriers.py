@@ -102,9 +102,11 @@ def _outer_terms(literal: Literal) -> list[Term | Wildcard]:
 
 
 def _asks_for_an_id(term: Term | Wildcard) -> bool:
-    if isinstance(term, Functor | Pack):
-        return (isinstance(term, Functor) and term.op == "ord") or any(map(_asks_for_an_id, term.args))
-    return False
+    if isinstance(term, Functor):
+        is_text = Kind.SYMBOL in (term.type.kind, *(arg.type.kind for arg in term.args))
+        if term.op == "ord" or (term.op == "as" and is_text):
+            return True
+    return isinstance(term, Functor | Pack) and any(map(_asks_for_an_id, term.args))
 
 
 def symbol_constants(program: Program, space: str) -> list[int | float | str]:
