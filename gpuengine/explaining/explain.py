@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from gpuengine.explaining.proof import Derivation, Proof
 from gpuengine.explaining.rounds import Rounds
 from gpuengine.explaining.rules import WrittenRule, WrittenRules
 from gpuengine.explaining.search import Kind, Search
-from gpuengine.language.program import Atom, Program, Rule, Variable
+from gpuengine.explaining.words import is_named
+from gpuengine.language.program import Atom, Comparison, Program, Rule, Variable
 from gpuengine.planning.plan import body_relations
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import Table
@@ -43,6 +44,16 @@ def asked_atom(query: Rule) -> Atom | None:
     return first if isinstance(first, Atom) and not more else None
 
 
+def asked_facts(query: Rule) -> Atom | None:
+    """The atom whose facts a query asks for: it is the only one, and all else says what its arguments are."""
+    atoms = [part for part in query.body if isinstance(part, Atom)]
+    given = [part for part in query.body if isinstance(part, Comparison) and part.op == "="]
+    if len(atoms) != 1 or len(given) != len(query.body) - 1:
+        return None
+    unnamed = {arg for arg in atoms[0].args if isinstance(arg, Variable) and not is_named(arg)}
+    return atoms[0] if all(part.left in unnamed or part.right in unnamed for part in given) else None
+
+
 def relations_for(query: Rule, program: Program) -> set[str]:
     """The relations that explaining a query may read."""
     return WrittenRules(program).needed(body_relations(query.body))
@@ -50,13 +61,14 @@ def relations_for(query: Rule, program: Program) -> set[str]:
 
 def explain(known: Known, query: Rule, text: str, *, all_derivations: bool, limit: int | None) -> Proof:
     """Proofs of the answers of a query, at most `limit` of them; of facts, if it is a single atom."""
-    atom = asked_atom(query)
+    atom = asked_facts(query)
     rules = WrittenRules(known.program, None if atom is not None else query)
     questions = Questions(known.program, known.dictionary, known.relations)
     search = Search(rules, questions, known.stated, known.kept)
     if atom is not None:
-        written = WrittenRules(known.program, replace(query, body=(atom,))).rules[-1]
-        args, relation = written.atom(0).args, atom.relation
+        written = WrittenRules(known.program, query).rules[-1]
+        (place,) = (at for at, part in enumerate(query.body) if part is atom)
+        args, relation = written.atom(place).args, atom.relation
         variables = tuple(dict.fromkeys(arg for arg in args if isinstance(arg, Variable)))
         body = written.rule.body
     else:

@@ -77,7 +77,8 @@ class WhyNot:
                 lines.append(f"│  holds: {', '.join(one.held)}   for {many} binding{plural}{shown}")
             lines.append(f"│  fails: {one.failed}   {one.because}")
         if self.attempts:
-            lines.append("└─ and it is not stated")
+            is_query = self.attempts[0].place is None
+            lines.append("└─ nothing else is asked for" if is_query else "└─ and it is not stated")
         return "\n".join(lines) + "\n"
 
     def to_dict(self) -> dict[str, Any]:

@@ -69,3 +69,18 @@ def test_forms(kb: ge.Engine) -> None:
     assert kb.explain("path(1, 3)").to_text(depth=1).count("…") == 1
     assert len(kb.explain("path(1, 3)").to_dict(depth=1)["steps"]) == 3
     assert not kb.explain("path(3, 1)")
+
+
+def test_facts_with_records_are_facts() -> None:
+    made = ge.Engine("""
+    .type List = [head: number, tail: List]
+    .decl a(x: number)
+    .decl list(l: List)
+    .decl yes()
+    a(1). list([x, nil]) :- a(x). yes() :- list([_, nil]).
+    """).materialise()
+    proof = made.explain("list([1, nil])")
+    assert [step.fact.text for step in proof] == ["list([1, nil])", "a(1)"]
+    assert made.explain("yes()").height == 2
+    assert not made.explain("list([2, nil])")
+    assert len(made.explain("list([x, _])").goals) == 1
