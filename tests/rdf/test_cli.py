@@ -154,3 +154,21 @@ def test_the_example_runs_as_its_readme_says(lines: CommandLines, tmp_path: Path
     assert told[-1] == "consistent\n"
     asked = run(lines, tmp_path, "sparql", "kb", "SELECT ?dish { ?dish a :VeganDish }", "--format", "csv").out
     assert asked.split() == ["dish"]
+
+
+def test_representatives(lines: CommandLines, folder: Path) -> None:
+    same = "<http://www.w3.org/2002/07/owl#sameAs>"
+    (folder / "same.nt").write_text(f"<http://e/ada> {same} <http://e/countess> .\n")
+    run(lines, folder, "run", "data.ttl", "same.nt", "--owl2rl", "--save", "kb")
+    query = "SELECT ?x { ?x a :Person }"
+    both = run(lines, folder, "sparql", "kb", query, "--format", "csv").out.split()
+    assert both == ["x", "http://e/ada", "http://e/countess"]
+    one = run(lines, folder, "sparql", "kb", query, "--format", "csv", "--representatives").out.split()
+    assert len(one) == 2 and set(one) < set(both)
+    whole = run(lines, folder, "run", "data.ttl", "same.nt", "--owl2rl", "-D", "-").out
+    few = run(lines, folder, "run", "data.ttl", "same.nt", "--owl2rl", "-D", "-", "--representatives").out
+    assert "countess" in whole and len(few.splitlines()) < len(whole.splitlines())
+    run(lines, folder, "update", "kb", "--delete", "same.nt")
+    assert run(lines, folder, "sparql", "kb", query, "--format", "csv").out.split() == ["x", "http://e/ada"]
+    (folder / "p.dl").write_text(".decl a(x: number)\n.output a\n")
+    assert "is for RDF" in run(lines, folder, "run", "p.dl", "--representatives", code=2).err
