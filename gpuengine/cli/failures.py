@@ -208,7 +208,7 @@ def _run(parse: Callable[[], argparse.Namespace], interrupts: Interrupts) -> int
         return _fail("", READER_GONE)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        if not where and error.errno == errno.ENOSPC:
+        if not where and error.errno in (errno.ENOSPC, errno.EBADF):  # full, or closed
             where = "standard output: "
         _forget_output()
         return _fail(f"error: {where}{error.strerror or error}")

@@ -37,7 +37,7 @@ def test_printing_to_a_closed_output_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "p.dl").write_text(SIZES)
     done = shell("$GPUENGINE run p.dl >&-", tmp_path)
     assert done.returncode == 1
-    assert done.stderr == "error: Bad file descriptor\n"
+    assert done.stderr == "error: standard output: Bad file descriptor\n"
 
 
 def test_reading_a_closed_input_is_an_error(tmp_path: Path) -> None:
