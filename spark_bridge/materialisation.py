@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,7 +18,7 @@ from gpuengine.io.schema import arrow_type, nullary
 from gpuengine.language.editing import ProgramText
 from gpuengine.language.program import Relation
 from gpuengine.limits import parse_size
-from gpuengine.loading import as_names, as_source, encode_rule_facts
+from gpuengine.loading import as_directories, as_macros, as_names, as_source, encode_rule_facts
 from gpuengine.planning.prepared import Prepared, prepare
 from gpuengine.spark_bridge.carriers import Carriers, find_carriers
 from gpuengine.spark_bridge.checking import Checked, check_inputs
@@ -135,8 +134,8 @@ def materialise(
     checkpoint: str | None = None,
     limits: Limits | None = None,
     watch: Listener | None = None,
-    include_dirs: Sequence[os.PathLike[str]] = (),
-    macros: Mapping[str, str] | None = None,
+    include_dirs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+    macros: Mapping[str, str | int] | None = None,
     **engine_options: Any,
 ) -> Materialisation:
     """All consequences of DataFrames (or datasets, by path) under a program; see `Materialisation`.
@@ -154,8 +153,8 @@ def materialise(
     ship_package(spark)
     started = time.perf_counter()
     listen = watch or unheard
-    directories = [Path(directory) for directory in include_dirs]
-    text = ProgramText.read(as_source(program), include_dirs=directories, macros=macros)
+    directories = as_directories(include_dirs)
+    text = ProgramText.read(as_source(program), include_dirs=directories, macros=as_macros(macros))
     prepared = prepare(text, engine_options.get("schemes"), engine_options.get("evaluators"))
     names = _wanted(prepared, wanted)
     frames = {} if isinstance(inputs, Encoded) else frames_of(spark, prepared, inputs)
@@ -372,8 +371,8 @@ def encode(
     extending: Encoded | None = None,
     integers: bool = False,
     nulls: Literal["fail", "drop"] = "fail",
-    include_dirs: Sequence[os.PathLike[str]] = (),
-    macros: Mapping[str, str] | None = None,
+    include_dirs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+    macros: Mapping[str, str | int] | None = None,
 ) -> Encoded:
     """Inputs as the cluster evaluates them: checked, terms as ids of a distributed dictionary, distinct.
 
@@ -384,8 +383,8 @@ def encode(
     """
     check_session(spark)
     ship_package(spark)
-    directories = [Path(directory) for directory in include_dirs]
-    text = ProgramText.read(as_source(program), include_dirs=directories, macros=macros)
+    directories = as_directories(include_dirs)
+    text = ProgramText.read(as_source(program), include_dirs=directories, macros=as_macros(macros))
     prepared = prepare(text, None)
     with spark_failures("encoding"):
         checked = check_inputs(prepared.program.relations, frames_of(spark, prepared, inputs), nulls=nulls)

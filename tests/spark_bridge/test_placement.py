@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -108,3 +109,13 @@ def test_frames_that_do_not_fit(spark: SparkSession, where: str) -> None:
     assert rows_of(run([(1, None), (1, 2)], "a bigint, b bigint", nulls="drop")["path"]) == ["(1, 2)"]
     with pytest.raises(SparkError, match="must be a DataFrame of Spark, not list"):
         materialise(spark, CLOSURE, {"edge": EDGES}, where=where)  # type: ignore[dict-item]
+
+
+def test_one_directory_and_a_macro_that_is_a_number(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "rules.dl").write_text(CLOSURE + "path(N, N).\n")
+    results = materialise(
+        spark, '#include "rules.dl"\n', {"edge": edges(spark)}, include_dirs=str(tmp_path), macros={"N": 77}
+    )
+    assert {tuple(row) for row in results["path"].collect()} >= {(77, 77)}
+    with pytest.raises(GpuEngineError, match="macros go by name"):
+        materialise(spark, CLOSURE, {"edge": edges(spark)}, macros="N")  # type: ignore[arg-type]
