@@ -203,3 +203,35 @@ def test_json_on_standard_streams(tmp_path: Path) -> None:
 
 def test_identifiers_are_quoted() -> None:
     assert quoted('a"b') == '"a""b"'
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """A database and a file of JSON, as bytes."""
+    folder = tmp_path_factory.mktemp("whole")
+    with closing(sqlite3.connect(folder / "d")) as database:
+        database.execute("CREATE TABLE r (x INTEGER, s TEXT)")
+        database.executemany("INSERT INTO r VALUES (?, ?)", [(i, f"text {i}") for i in range(300)])
+        database.commit()
+    rows = [[i, f"text {i}"] for i in range(300)]
+    return {"sqlite": (folder / "d").read_bytes(), "json": json.dumps(rows).encode()}
+
+
+@pytest.mark.parametrize("form", ["sqlite", "json"])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_damaged_files_are_refused_or_read(
+    form: str, whole: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    damaged = bytearray(whole[form])
+    for _ in range(data.draw(st.integers(1, 20))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    del damaged[data.draw(st.integers(len(damaged) // 2, len(damaged))) :]
+    path = tmp_path_factory.mktemp("damaged") / "r"
+    path.write_bytes(damaged)
+    kb = ge.Engine(".decl r(x: number, s: symbol)\n.input r")
+    try:
+        kb.load("r", path, params={"IO": form, **({"filename": "r"} if form == "json" else {})})
+    except DataError as error:
+        assert str(path) in str(error)
+    assert path.read_bytes() == damaged
