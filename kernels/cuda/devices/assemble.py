@@ -99,7 +99,16 @@ def _compile(kernel: DeviceKernel, target: tuple[int, int]) -> str:
     mangled = re.search(r"\.entry\s+([\w$.]+)", ptx)
     if mangled is None:
         raise RuntimeError(f"kernel {kernel.name}: the compiler made no entry point")
-    return str(ptx.replace(mangled[1], symbol(kernel)))
+    return _within_device(str(ptx.replace(mangled[1], symbol(kernel))))
+
+
+def _within_device(ptx: str) -> str:
+    """Atomics between the threads of one device.
+
+    The newer code generator takes a compare-and-swap for one between all devices and the host, which a GPU
+    does far slower; the builder of numba's intermediate code can't say how far it reaches.
+    """
+    return ptx.replace("atom.relaxed.sys.", "atom.relaxed.gpu.")
 
 
 def _with_parameters_in_a_tuple(kernel: DeviceKernel) -> FunctionType:

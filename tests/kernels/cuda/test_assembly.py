@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from numba import cuda
 
+from gpuengine.kernels.cuda.atomics import compare_and_swap
 from gpuengine.kernels.cuda.catalogue import KERNELS
+from gpuengine.kernels.cuda.devices import assemble as assemble_module
 from gpuengine.kernels.cuda.devices.assemble import ARCHITECTURES, PTX_TARGETS, assemble, symbol, to_ptx
 from gpuengine.kernels.cuda.spec import DeviceKernel
 from tests.kernels.cuda.resources import COMMAND, installed_compilers, read_golden, summarise
@@ -36,6 +38,8 @@ def faults(kernel: DeviceKernel) -> list[str]:
             found.append("calls what is not in it")
         if re.search(r"\.local\b", ptx):
             found.append("uses local memory")
+        if re.search(r"\b(atom|red|fence|membar)\S*\.sys\b", ptx):
+            found.append("reaches beyond the device")
         # numba adds an int64 and a uint64 as floats; ids and keys would lose bits without a word.
         if re.search(r"cvt\.\S*\.f(32|64)\.[su]\d+|cvt\.\S*\.[su]\d+\.f(32|64)", ptx):
             found.append("converts between integers and floats")
@@ -97,6 +101,22 @@ def test_mixing_signed_and_unsigned_is_found_among_floats() -> None:
 
     assert faults(declare(mixes_and_copies, "u8* i8 f8* f8*")) == ["converts between integers and floats"]
     assert faults(declare(copies, "u8* u8 f8* f8*")) == []
+
+
+@pytest.mark.parametrize("target", PTX_TARGETS)
+def test_compare_and_swap_is_between_the_threads_of_a_device(target: tuple[int, int]) -> None:
+    """Without a scope PTX means the device as well."""
+    swaps = re.findall(r"\batom\S*\.cas\S*", to_ptx(KERNELS["insert_keys"], target))
+    assert swaps and all(swap.startswith(("atom.relaxed.gpu.", "atom.global.cas")) for swap in swaps)
+
+
+def test_atomics_beyond_the_device_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def swaps(i, table, out):
+        out[i] = compare_and_swap(table, i, np.uint64(0), np.uint64(1))
+
+    monkeypatch.setattr(assemble_module, "_within_device", lambda ptx: ptx)
+    kernel = declare(swaps, "u8* u8*")
+    assert faults(kernel) == ["reaches beyond the device"]
 
 
 def test_local_memory_is_found() -> None:
