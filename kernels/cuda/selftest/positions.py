@@ -98,14 +98,16 @@ def _joined(parts: Iterable[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, np.nda
 
 
 def look_ups(kit: Kit) -> None:
+    """As many questions as there is to know, of which some have no answer."""
     for size in kit.sizes:
         known = np.unique(kit.ids(size, max(3 * size, 1)))
-        values, asked = kit.ids(len(known), NONE), kit.ids(kit.size, 4 * kit.size)
-        sent = [kit.device.upload(x) for x in (asked, known, values)]
+        values = kit.ids(len(known), NONE)
+        asked, near = kit.ids(size, max(3 * size, 1)), kit.ids(size, len(known) + 9)
+        sent = [kit.device.upload(x) for x in (asked, known, values, near)]
         expected = CpuPrimitives().search(asked, known, values)
-        expect(kit.fetch(kit.primitives.search(*sent)), expected, "search")
-        expected = CpuPrimitives().look_up(asked, 5, values)
-        expect(kit.fetch(kit.primitives.look_up(sent[0], 5, sent[2])), expected, "look up")
+        expect(kit.fetch(kit.primitives.search(*sent[:3])), expected, "search")
+        expected = CpuPrimitives().look_up(near, 5, values)
+        expect(kit.fetch(kit.primitives.look_up(sent[3], 5, sent[2])), expected, "look up")
 
 
 def sets_list(kit: Kit) -> None:
