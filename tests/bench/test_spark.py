@@ -40,7 +40,6 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
 @pytest.fixture(scope="module")
 def measured(places: Places) -> tuple[Runner, list[Workload]]:
     """All kinds of cells on a few facts, in one session."""
-    pytest.importorskip("pyspark")
     runner = Runner(Settings(quick=True, timeout=120), places, Choice(masters=("local[1]",)))
     chosen = [
         replace(BY_NAME["closure-random"], quick=8, contenders=(DECOMPOSED, PLAIN)),

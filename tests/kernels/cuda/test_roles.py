@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from gpuengine.kernels.cuda.columns import gather
+from gpuengine.kernels.cuda.devices import cupy_calls
 from gpuengine.kernels.cuda.devices.emulated import host_kernel
 
-cupy_calls = pytest.importorskip("gpuengine.kernels.cuda.devices.cupy_calls")
 MOST_THREADS = 1024
 
 
