@@ -148,7 +148,7 @@ def test_skipping_everything(path: Path) -> None:
     assert (facts.table.num_rows, facts.skipped, facts.table.column_names) == (0, 2, ["x"])
 
 
-@pytest.mark.parametrize("params", [{"IO": "sqlite"}, {"headers": "yes"}, {"rfc4180": "1"}])
+@pytest.mark.parametrize("params", [{"IO": "oracle"}, {"headers": "yes"}, {"rfc4180": "1"}])
 def test_unknown_parameters(path: Path, params: dict[str, str]) -> None:
     assert next(iter(params)) in message(path, b"1\n", "n", **params)
 
