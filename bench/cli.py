@@ -16,6 +16,7 @@ from bench import gpu_model, load, machine, page, planning, scale, table
 from bench.catalogue import UnknownWorkload, Workload, catalogue, choose, record_sizes
 from bench.contenders import OURS, Contender, Ours, choose_peers, present
 from bench.prepare import Places, prepare
+from bench.recursive import command as recursive
 from bench.results import Report, WorkloadResult
 from bench.runner import Settings, measure_unit, run_workload
 from bench.schemes import command as scheme_tables
@@ -63,6 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
     scheme_tables.add_command(commands)
     updates.add_command(commands)
     spark.add_command(commands)
+    recursive.add_command(commands)
     return parser
 
 
@@ -86,6 +88,8 @@ def main(arguments: Sequence[str], ours: Contender | None = None, places: Places
             return updates.run_command(options, places)
         if options.command == "spark":
             return spark.run_command(options, places)
+        if options.command == "recursive":
+            return recursive.run_command(options)
         workloads = _workloads(options)
         peers = choose_peers("duckdb-loop" if options.command == "load" else options.peers)
         engine: list[Contender] = [] if options.no_ours else [ours or Ours()]

@@ -1,0 +1,123 @@
+"""``python -m bench recursive``: shortest and widest paths and components by rules, beside SciPy."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.harness.cells import Cell, Outcome, Settings, fill
+from bench.harness.command import Session, add_options, settings_of
+from bench.harness.numbers import ratio
+from bench.harness.sheets import (
+    NOTHING,
+    Report,
+    Sheet,
+    count,
+    megabytes,
+    print_sheet,
+    seconds,
+    shown_seconds,
+    text,
+    times,
+)
+from bench.recursive.workloads import COMPUTE, LOAD, OURS, SCIPY, WORKLOADS, Workload
+
+_HEADERS = (
+    "workload", "facts", "load\ns", "compute\ns", "processor\ns", "scipy\ns", "scipy\nprocessor s",
+    "ours/\nscipy", "by processor\nseconds", "target", "peak\nMB", "scipy\nMB", "instead",
+)  # fmt: skip
+_REPEAT, _ENOUGH = 3, 20.0
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command and its options."""
+    names = [workload.name for workload in WORKLOADS]
+    parser = commands.add_parser(
+        "recursive", help="min and max in recursion beside SciPy", description=__doc__
+    )
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=", ".join(names))
+    parser.add_argument("--timeout", type=float, default=300, help="seconds for each process (300)")
+    add_options(parser)
+
+
+def run_command(options: argparse.Namespace) -> int:
+    """Measure and print; 1 if answers differ or our engine fails, 130 if stopped."""
+    session = Session(settings_of(options, options.timeout))
+    report = Report(options.timeout, options.quick)
+    outcomes: dict[Cell, Outcome] = {}
+    wanted = [workload for workload in WORKLOADS if not options.only or workload.name in options.only]
+    with session.console.status("") as status:
+        try:
+            fill(
+                outcomes,
+                "bench.recursive.cell",
+                _specs(wanted, session.settings),
+                session.settings,
+                status.update,
+            )
+        except KeyboardInterrupt:
+            session.stopped = True
+    add_sheet(report, wanted, outcomes)
+    print_sheet(report.sheets[-1], session.console)
+    return session.end(report.problems, report.sheets, outcomes, options.json)
+
+
+def _specs(workloads: Sequence[Workload], settings: Settings) -> dict[Cell, dict[str, Any]]:
+    return {
+        Cell(workload.name, kind): {
+            "kind": kind, "task": workload.task, "degree": workload.degree, "both_ways": workload.both_ways,
+            "nodes": workload.quick if settings.quick else workload.nodes, "order": (LOAD, COMPUTE),
+            "threads": settings.threads, "warm": not settings.quick,
+            "repeat": 1 if settings.quick else _REPEAT, "enough": _ENOUGH,
+        }
+        for workload in workloads
+        for kind in (OURS, SCIPY)
+    }  # fmt: skip
+
+
+def add_sheet(report: Report, workloads: Sequence[Workload], outcomes: Mapping[Cell, Outcome]) -> None:
+    """One row for each workload that was run, and what is wrong with it."""
+    sheet = Sheet("Least and greatest values in recursion, beside SciPy", _HEADERS)
+    report.sheets.append(sheet)
+    for workload in workloads:
+        ours, peer = (outcomes.get(Cell(workload.name, kind)) for kind in (OURS, SCIPY))
+        if ours is None or peer is None:
+            continue
+        sheet.rows.append(_row(workload, ours, peer, report.timeout))
+        report.problems += _problems(workload, ours, peer)
+    sheet.notes.append("SciPy's matrix is made before; ours begins with loaded facts.")
+
+
+def _row(workload: Workload, ours: Outcome, peer: Outcome, timeout: float) -> tuple[Any, ...]:
+    answer = ours.sizes(COMPUTE) or {}
+    elapsed = [one.elapsed(COMPUTE, min, timeout) for one in (ours, peer)]
+    processor = [one.best(COMPUTE).get("cpu") for one in (ours, peer)]
+    return (
+        text(workload.name),
+        count(answer.get("facts")),
+        seconds(ours, LOAD, timeout),
+        seconds(ours, COMPUTE, timeout),
+        shown_seconds(ours, processor[0]),
+        seconds(peer, COMPUTE, timeout),
+        shown_seconds(peer, processor[1]),
+        times(ratio(*elapsed)),
+        times(ratio(*processor)),
+        NOTHING if workload.target is None else text(f"≤ {workload.target:g}x"),
+        megabytes([ours.peak_rss]),
+        megabytes([peer.peak_rss]),
+        text(workload.peer),
+    )
+
+
+def _problems(workload: Workload, ours: Outcome, peer: Outcome) -> list[str]:
+    if ours.status != "ok":
+        return [f"{workload.name}: {ours.status} {ours.reason}".rstrip()]
+    if peer.status != "ok":  # there is nothing to compare with
+        return (
+            []
+            if peer.status == "skipped"
+            else [f"{workload.name}: scipy {peer.status} {peer.reason}".rstrip()]
+        )
+    one, other = ours.sizes(COMPUTE), peer.sizes(COMPUTE)
+    return [] if one is not None and one == other else [f"{workload.name}: {one} by rules, {other} by SciPy"]
