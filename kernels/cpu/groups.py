@@ -11,15 +11,25 @@ from gpuengine.kernels.cpu.jit import kernel
 from gpuengine.kernels.cpu.locator import ABSENT, RowLocator
 from gpuengine.kernels.cpu.rows import Rows
 
-_HAS_VALUE = 1
+_HAS_VALUE, _IS_NEAR, _IS_FAR = 1, 2, 4
+_MOST = np.iinfo(np.int64).max
+_LEAST = np.iinfo(np.int64).min
+_RELEASED = 1 << 13
+"""So many keys are told of at least, if there are as many: fewer do not pay for a round."""
+_RELEASED_SHARE = 8
+"""Or one of so many."""
+_DIRECT_IDS = 1 << 20
+_DIRECT_SHARE = 8
+"""Numbers are looked up directly by ids below the first, or below so many times the number of rows."""
 
 
-@kernel("i8(u4*, i8*, u4*, i8, i8*, u4*, u1*, u4*, i8)")
-def improve(numbers, values, ids, count, best, best_ids, state, touched, already):
-    """Give each key the least of its values, and the id of that; keys that got one are added to `touched`.
+@kernel("i8(u4*, i8*, u4*, i8, i8*, u4*, u1*, u4*, u4*, i8*, i8)")
+def improve(numbers, values, ids, count, best, best_ids, state, near, far, counts, threshold):
+    """Give each key the least of its values, and the id of that.
 
-    `already` keys are there; returns how many are then. A key's state is 1 if it has a value, and 2 more
-    if it is among those.
+    A key that got a value of at most `threshold` is added to `near`, others to `far`, unless they are there;
+    `counts` are their sizes. A key's state is 1 if it has a value, 2 more if it is to be found in `near`, and
+    4 more in `far`: one that was far and is near stays there, without that.
     """
     for i in range(count):
         key = np.int64(numbers[i])
@@ -28,11 +38,35 @@ def improve(numbers, values, ids, count, best, best_ids, state, touched, already
             continue
         best[key] = values[i]
         best_ids[key] = ids[i]
-        if not flags & 2:
-            touched[already] = numbers[i]
-            already += 1
-        state[key] = np.uint8(3)
-    return already
+        if values[i] <= threshold:
+            if not flags & 2:
+                near[counts[0]] = numbers[i]
+                counts[0] += 1
+            state[key] = np.uint8(3)
+        else:
+            if not flags & 4:
+                far[counts[1]] = numbers[i]
+                counts[1] += 1
+            state[key] = np.uint8(5)
+    return count
+
+
+@kernel("i8(u4*, u4*, i8, i8, u4*, u4*)")
+def number_ids(places, ids, count, known, numbers, new):
+    """The numbers of ids, by `places` which has a number more for each that is known, and 0 for others.
+
+    Those get the next numbers, from `known` on, and are written to `new`; returns how many are known then.
+    """
+    before = known
+    for i in range(count):
+        place = places[ids[i]]
+        if place == np.uint32(0):
+            new[known - before] = ids[i]
+            known += 1
+            place = np.uint32(known)
+            places[ids[i]] = place
+        numbers[i] = place - np.uint32(1)
+    return known
 
 
 @kernel("i8(u4*, i8, i8, u1*, u1*)")
@@ -57,21 +91,28 @@ def choose(numbers, keys, count, taken, chosen):
 
 
 class KeyNumbers:
-    """Gives each distinct key, a row of ids, a number: 0, 1, ... in order of first sight."""
+    """Gives each distinct key, a row of ids, a number: 0, 1, ... for those that came first.
+
+    Keys of one id are looked up directly while the ids are dense, and as rows of content from then on.
+    """
 
     def __init__(self, arity: int) -> None:
         self.rows = Rows(arity, 0)
         self._locator = RowLocator(self.rows)
+        self._places = np.zeros(0, np.uint32)
+        self._is_direct = arity == 1
 
     def __len__(self) -> int:
         return self.rows.count
 
     @property
     def nbytes(self) -> int:
-        return int(self.rows.nbytes) + self._locator.nbytes
+        return int(self.rows.nbytes) + self._locator.nbytes + self._places.nbytes
 
     def number(self, columns: Sequence[np.ndarray], count: int) -> np.ndarray:
         """The numbers of keys, new ones for those that are not known: uint32[count]."""
+        if self._is_direct and count and self._can_look_up(int(np.max(columns[0])), count):
+            return self._number_directly(np.ascontiguousarray(columns[0], np.uint32), count)
         batch = _batch(columns, count)
         numbers = self._locator.locate(batch, 0, count)
         unknown = np.flatnonzero(numbers == ABSENT)
@@ -84,46 +125,111 @@ class KeyNumbers:
             numbers[unknown] = self._locator.locate(_batch(new, len(unknown)), 0, len(unknown))
         return numbers
 
+    def _can_look_up(self, largest: int, count: int) -> bool:
+        if largest >= max(_DIRECT_IDS, _DIRECT_SHARE * (len(self) + count)):
+            self._is_direct = False
+            self._places = np.zeros(0, np.uint32)
+            self._locator.append(0, self.rows.count)
+            return False
+        if largest >= len(self._places):
+            size = max(largest + 1, len(self._places) + (len(self._places) >> 1))
+            places = np.zeros(size, np.uint32)
+            places[: len(self._places)] = self._places
+            self._places = places
+        return True
+
+    def _number_directly(self, ids: np.ndarray, count: int) -> np.ndarray:
+        numbers, new = np.empty(count, np.uint32), np.empty(count, np.uint32)
+        before = self.rows.count
+        known = number_ids(self._places, ids, count, before, numbers, new)
+        if known > before:
+            self.rows.append([new[: known - before]], known - before)
+        return numbers
+
 
 class BestValues:
-    """For each key the best value so far; which keys got a better one is told once, by `improved`."""
+    """For each key the best value so far; which keys got a better one is told once, by `improved`.
 
-    def __init__(self, arity: int) -> None:
+    If it is `holding`, those with the best values are told first, and others later, unless they have got
+    better by then. That is for recursions in which a better value never comes of a worse one, as with
+    distances: most values are told once then, and what is derived from values that would not last is not
+    derived at all. A value that is better than the best one told before shows that the recursion is not of
+    this kind; from then on all are told at once. So each time at least one key is told of its last value, or
+    everything is told, and there are never many times as many rounds as there would be without.
+    """
+
+    def __init__(self, arity: int, *, holding: bool = False) -> None:
         self.keys = KeyNumbers(arity)
         self.ids = np.zeros(0, np.uint32)
         self._best = np.zeros(0, np.int64)
         self._state = np.zeros(0, np.uint8)
-        self._touched = np.zeros(0, np.uint32)
-        self._count = 0
+        self._near = np.zeros(0, np.uint32)
+        self._far = np.zeros(0, np.uint32)
+        self._counts = np.zeros(2, np.int64)
+        self._holding = holding
+        self._threshold = _LEAST if holding else _MOST
+        self._lowest = _LEAST
 
     @property
     def nbytes(self) -> int:
-        return self.keys.nbytes + self.ids.nbytes + self._best.nbytes + 5 * len(self._state)
+        return self.keys.nbytes + self.ids.nbytes + self._best.nbytes + 9 * len(self._state)
+
+    @property
+    def is_told(self) -> bool:
+        """Is there no key with a better value than was told?"""
+        return not self._counts.any()
 
     def offer(self, keys: Sequence[np.ndarray], values: np.ndarray, ids: np.ndarray) -> None:
         """More rows: the ids of their keys, values of which less is better, and the ids of these."""
         count = len(ids)
         numbers = self.keys.number(keys, count)
         self._grow()
-        values = np.ascontiguousarray(values, np.int64)
-        self._count = improve(
+        improve(
             numbers,
-            values,
+            np.ascontiguousarray(values, np.int64),
             np.ascontiguousarray(ids, np.uint32),
             count,
             self._best,
             self.ids,
             self._state,
-            self._touched,
-            self._count,
+            self._near,
+            self._far,
+            self._counts,
+            self._threshold,
         )
 
     def improved(self) -> np.ndarray:
-        """The numbers of the keys that got a better value since this was last asked."""
-        found = self._touched[: self._count].astype(np.int64)
+        """The numbers of keys that got a better value since they were last told; none if all were."""
+        if self._holding:
+            if not self._counts[0]:
+                self._release()
+            if self._counts[0]:
+                lowest = int(self._best[self._near[: self._counts[0]]].min())
+                if lowest < self._lowest:
+                    self._holding, self._threshold = False, _MOST
+                    self._release()
+                self._lowest = lowest
+        found = self._near[: self._counts[0]].astype(np.int64)
         self._state[found] = _HAS_VALUE
-        self._count = 0
+        self._counts[0] = 0
         return found
+
+    def _release(self) -> None:
+        """Have the best of those that are far be near; all of them, if nothing is held back."""
+        far = self._far[: self._counts[1]]
+        far = far[(self._state[far] & _IS_FAR) != 0]
+        values = self._best[far]
+        released = max(_RELEASED, len(far) // _RELEASED_SHARE)
+        if self._holding and len(far):
+            is_more = len(far) > released
+            self._threshold = int(np.partition(values, released)[released] if is_more else values.max())
+        is_near = values <= self._threshold
+        chosen, left = far[is_near], far[~is_near]
+        start = self._counts[0]
+        self._near[start : start + len(chosen)] = chosen
+        self._far[: len(left)] = left
+        self._state[chosen] = _HAS_VALUE | _IS_NEAR
+        self._counts[:] = start + len(chosen), len(left)
 
     def _grow(self) -> None:
         needed = len(self.keys)
@@ -132,7 +238,8 @@ class BestValues:
             self.ids = np.concatenate([self.ids, np.zeros(more, np.uint32)])
             self._best = np.concatenate([self._best, np.zeros(more, np.int64)])
             self._state = np.concatenate([self._state, np.zeros(more, np.uint8)])
-            self._touched = np.concatenate([self._touched, np.zeros(more, np.uint32)])
+            self._near = np.concatenate([self._near, np.zeros(more, np.uint32)])
+            self._far = np.concatenate([self._far, np.zeros(more, np.uint32)])
 
 
 def _batch(columns: Sequence[np.ndarray], count: int) -> Rows:

@@ -77,16 +77,17 @@ class Merging(RelationSelector):
     """Keeps for each key the fact with the best value.
 
     The recursion is monotone, so that a fact that has been bettered only leads to what will be bettered as
-    well: it stays in the table until the end, and nothing needs to be taken out of sets and indexes.
+    well: it stays in the table until the end, and nothing needs to be taken out of sets and indexes. For the
+    same reason facts may be appended in any order: with `holding` the best come first, see `BestValues`.
     """
 
-    def __init__(self, name: str, runner: VariantRunner, merge: Merge) -> None:
+    def __init__(self, name: str, runner: VariantRunner, merge: Merge, *, holding: bool) -> None:
         super().__init__(name, runner)
         self._merge = merge
         self._keys = [column for column in range(self.table.arity) if column != merge.column]
-        self._best = BestValues(max(1, len(self._keys)))
-        self._row_of = np.zeros(0, np.int64)
         self._is_ranked = order_keys(np.zeros(0, np.uint32), self._type, self.database.dictionary) is None
+        self._best = BestValues(max(1, len(self._keys)), holding=holding and not self._is_ranked)
+        self._row_of = np.zeros(0, np.int64)
         self._waiting: list[tuple[list[np.ndarray], np.ndarray]] = []
         self._round = 0
 
@@ -148,6 +149,7 @@ class Merging(RelationSelector):
 
     def end(self) -> None:
         """Leave of each key the fact that came last."""
+        assert self._best.is_told, "the recursion has seen all facts"
         if len(self._row_of) < len(self.table):
             kept = np.zeros(len(self.table), np.bool_)
             kept[self._row_of] = True
@@ -336,13 +338,20 @@ class _Domination:
 
 def make_selectors(stratum: Stratum, runner: VariantRunner) -> dict[str, RelationSelector]:
     """What selects the facts of those relations of a stratum that do not keep everything."""
-    selections = runner.context.plan.selections
-    return {name: _selector(selections[name], runner) for name in stratum.relations if name in selections}
+    plan = runner.context.plan
+    selections = plan.selections
+    # Without rounds, or if they end before the fixpoint, what was held back would be missing.
+    holding = bool(stratum.recursive) and not plan.size_limits
+    return {
+        name: _selector(selections[name], runner, holding=holding)
+        for name in stratum.relations
+        if name in selections
+    }
 
 
-def _selector(selection: Selection, runner: VariantRunner) -> RelationSelector:
+def _selector(selection: Selection, runner: VariantRunner, *, holding: bool) -> RelationSelector:
     if selection.merge is not None:
-        return Merging(selection.relation, runner, selection.merge)
+        return Merging(selection.relation, runner, selection.merge, holding=holding)
     if selection.choices:
         return Choosing(selection.relation, runner, selection.choices)
     return Subsuming(selection.relation, runner, selection.subsumptions)

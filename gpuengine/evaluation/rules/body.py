@@ -153,12 +153,19 @@ class BodyProgram:
         """Run all stages but the last; for each chunk that reaches it, the rows of its driver to run."""
         self.known.clear()  # what aggregates read may have changed
         if not self.impossible:
-            yield from self._stage_inputs(0, start, end)
+            yield from self._spans(len(self.stages) - 1, start, end)
         self.known.clear()
 
     def collect(self, start: int, end: int) -> Iterator[Bindings]:
         """Run a collecting body; its bindings in chunks."""
         last = self.stages[-1]
+        if self._ends_with_copies:
+            self.known.clear()
+            for bindings in self._bindings(len(self.stages) - 1, start, end) if not self.impossible else ():
+                assert isinstance(bindings, Bindings)
+                yield Bindings({name: bindings.columns[name] for name in last.collected}, bindings.rows)
+            self.known.clear()
+            return
         for first, stop in self.final_inputs(start, end):
             for _ in _chunks(last, first, stop):
                 yield _unload(last)
@@ -190,19 +197,37 @@ class BodyProgram:
     def _after(self, stage: Stage, bindings: Bindings) -> Iterator[Bindings]:
         return _computed(stage.computations, bindings, self.database, stage.program.stop, self.known)
 
-    def _stage_inputs(self, number: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-        if number == len(self.stages) - 1:
+    @property
+    def _ends_with_copies(self) -> bool:
+        """Does the last stage collect nothing but what the computing steps before it leave on the host?"""
+        last = self.stages[-1]
+        return (
+            len(self.stages) > 1
+            and not last.pipeline.operations
+            and not self.stages[-2].on_device
+            and self.backend.on_host
+            and set(last.collected) <= set(last.inputs)
+        )
+
+    def _spans(self, number: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Run all stages before one of them; for each chunk that reaches it, the rows of its driver to run."""
+        if number == 0:
             yield start, end
             return
-        stage = self.stages[number]
-        for _ in _chunks(stage, start, end):
-            check_memory("what a body computes")
-            for bindings in self._computed(stage):
-                self.database.refresh_values()
-                span = _load(self.stages[number + 1], bindings)
-                yield from self._stage_inputs(number + 1, *span)
-            if stage.program.stop[0]:
-                raise Interrupted("stopped")
+        for bindings in self._bindings(number, start, end):
+            yield _load(self.stages[number], bindings)
+
+    def _bindings(self, number: int, start: int, end: int) -> Iterator[Bindings | DeviceBindings]:
+        """Run all stages before one of them; the bindings that it reads."""
+        stage = self.stages[number - 1]
+        for span in self._spans(number - 1, start, end):
+            for _ in _chunks(stage, *span):
+                check_memory("what a body computes")
+                for bindings in self._computed(stage):
+                    self.database.refresh_values()
+                    yield bindings
+                if stage.program.stop[0]:
+                    raise Interrupted("stopped")
 
 
 def compile_body(
