@@ -16,7 +16,7 @@ _MOST = np.iinfo(np.int64).max
 _LEAST = np.iinfo(np.int64).min
 _RELEASED = 1 << 13
 """So many keys are told of at least, if there are as many: fewer do not pay for a round."""
-_RELEASED_SHARE = 8
+_RELEASED_SHARE = 16
 """Or one of so many."""
 _DIRECT_IDS = 1 << 20
 _DIRECT_SHARE = 8
@@ -209,9 +209,16 @@ class BestValues:
                     self._holding, self._threshold = False, _MOST
                     self._release()
                 self._lowest = lowest
-        found = self._near[: self._counts[0]].astype(np.int64)
+        near = self._near[: self._counts[0]]
+        found, left = near, near[:0]
+        if self._holding:
+            values = self._best[near]
+            is_told = values <= _threshold_of(values)
+            found, left = near[is_told], near[~is_told]
+        found = found.astype(np.int64)
         self._state[found] = _HAS_VALUE
-        self._counts[0] = 0
+        self._near[: len(left)] = left
+        self._counts[0] = len(left)
         return found
 
     def _release(self) -> None:
@@ -219,10 +226,8 @@ class BestValues:
         far = self._far[: self._counts[1]]
         far = far[(self._state[far] & _IS_FAR) != 0]
         values = self._best[far]
-        released = max(_RELEASED, len(far) // _RELEASED_SHARE)
         if self._holding and len(far):
-            is_more = len(far) > released
-            self._threshold = int(np.partition(values, released)[released] if is_more else values.max())
+            self._threshold = _threshold_of(values)
         is_near = values <= self._threshold
         chosen, left = far[is_near], far[~is_near]
         start = self._counts[0]
@@ -240,6 +245,12 @@ class BestValues:
             self._state = np.concatenate([self._state, np.zeros(more, np.uint8)])
             self._near = np.concatenate([self._near, np.zeros(more, np.uint32)])
             self._far = np.concatenate([self._far, np.zeros(more, np.uint32)])
+
+
+def _threshold_of(values: np.ndarray) -> int:
+    """What the values to tell next are not above."""
+    told = max(_RELEASED, len(values) // _RELEASED_SHARE)
+    return int(np.partition(values, told)[told] if len(values) > told else values.max(initial=_LEAST))
 
 
 def _batch(columns: Sequence[np.ndarray], count: int) -> Rows:
