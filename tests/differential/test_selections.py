@@ -314,6 +314,20 @@ def _one_step(read: oracle.Program, facts: dict[str, Rows]) -> set[tuple[Any, ..
     }
 
 
+@pytest.mark.parametrize("way", ["min v + w", "min(v + w)", "min (v + w)"])
+def test_parentheses_as_flowlog_writes_them(way: str) -> None:
+    program = f"""
+    .decl e(x: number, y: number, w: number)
+    .decl d(x: number, v: number)
+    d(0, min(0)).
+    d(y, {way}) :- d(x, v), e(x, y, w).
+    """
+    engine = ge.Engine(program)
+    engine.load("e", [(0, 1, 5), (1, 2, 3), (0, 2, 9), (2, 0, 1)])
+    engine.materialise()
+    assert rows_of(engine, "d") == {(0, 0), (1, 5), (2, 8)}
+
+
 def test_weights_below_zero_do_not_take_many_more_rounds_than_there_are_nodes() -> None:
     """What comes late makes all better that was derived from what was best before."""
     diamonds, edges, rounds = 16, [], []

@@ -210,7 +210,7 @@ class BodyProgram:
         )
 
     def _spans(self, number: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Run all stages before one of them; for each chunk that reaches it, the rows of its driver to run."""
+        """Run all stages before one of them; for each chunk that reaches it, the rows of it to run."""
         if number == 0:
             yield start, end
             return
