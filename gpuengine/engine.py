@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from gpuengine.maintenance.store import Store
     from gpuengine.maintenance.transaction import Update, Wait
     from gpuengine.maintenance.updater import Updated, Updater
+    from gpuengine.profiling.profile import Profile
 
 
 class Engine(NotCopied):
@@ -587,7 +588,8 @@ class Engine(NotCopied):
     def __dir__(self) -> list[str]:
         """What is for users."""
         return [
-            *("load", "materialise", "update", "query", "explain", "why_not", "plan", "save", "close"),
+            *("load", "materialise", "update", "query", "explain", "why_not", "plan", "profile"),
+            *("save", "close"),
             *("subscribe", "relations", "storage", "warnings", "progress", "skipped", "backend", "options"),
             *(name for name in super().__dir__() if name.startswith("__")),
         ]
@@ -617,6 +619,33 @@ class Engine(NotCopied):
 
         with self._explaining(text) as (known, query):
             return explain(known, query, text, all_derivations=all, limit=limit)
+
+    def profile(
+        self,
+        *,
+        program: str = "",
+        seconds: Mapping[str, float] | None = None,
+        process: Mapping[str, Any] | None = None,
+    ) -> Profile:
+        """What the last materialisation cost, by stratum, round, rule and relation; updates are not in it.
+
+        `program` is a name for it. `seconds` are phases that the caller has measured, ``evaluate`` among
+        them, and `process` what else is to be told. Raises `GpuEngineError` if nothing was evaluated here.
+        """
+        from gpuengine.kernels.cpu.jit import compile_seconds
+        from gpuengine.profiling.profile import profile_of
+
+        with self.turn():
+            return profile_of(
+                self.current,
+                self.storage if self.current.relations is not None else {},
+                threads=self.options.threads,
+                backend=self.backend,
+                compiled_kernels=compile_seconds,
+                program=program,
+                seconds=seconds,
+                process=process,
+            )
 
     def why_not(self, text: str) -> WhyNot:
         """Why a fact, or a query, does not hold: how far each rule gets that could derive it."""

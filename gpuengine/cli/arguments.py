@@ -166,6 +166,12 @@ def _fact_file(text: str) -> tuple[str, str]:
     return ("", text) if text and "=" not in text else _pair("RELATION=FILE", "edge=new.csv", text)
 
 
+def _profiled(text: str) -> Path:
+    if text != "-" and Path(text).suffix not in (".html", ".json"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither FILE.html nor FILE.json, nor - for text")
+    return Path(text)
+
+
 def _pass_name(text: str) -> str:
     from gpuengine.planning.passes import PASSES, pass_name
 
@@ -335,6 +341,14 @@ _CHOICES = (
 )
 _NO_MODULES = _flag(
     "--no-modules", help="evaluate transitive and symmetric rules of tables rule by rule, for comparison"
+)
+_PROFILED = _option(
+    "--profile",
+    dest="profiled",
+    type=_profiled,
+    metavar="FILE",
+    help="where the time and the memory went: FILE.html is a page with FILE.json beside it, FILE.json that "
+    "alone, - text on standard error",
 )
 _JSON = _flag("--json", help="one JSON object instead of text")
 _QUIET = _flag("--quiet", "--no-progress", help="no progress line, also on a terminal")
@@ -589,6 +603,7 @@ def _check_place(parser: argparse.ArgumentParser, arguments: argparse.Namespace)
         "--no-modules": arguments.no_modules,
         "--counting": arguments.counting,
         "--sort": arguments.sort,
+        "--profile": arguments.profiled is not None,
     }
     _refuse_those_of_an_engine(parser, arguments, others)
     if arguments.encoded is not None and arguments.where in ("driver", "executor"):
@@ -631,6 +646,7 @@ _OF_DATALOG = {
     "counting": "--counting",
     "memory": "--memory",
     "sort": "--sort",
+    "profiled": "--profile",
     "svg": "--svg",
     "after": "--after",
     "functors": "--functors",
@@ -666,6 +682,7 @@ def _check_language(parser: argparse.ArgumentParser, arguments: argparse.Namespa
 
 _NOT_OF_RDF = {
     "sort": "--sort",
+    "profiled": "--profile",
     "include_dir": "-I",
     "macro": "-M",
     "rounds": "--rounds",
@@ -759,6 +776,7 @@ _COMMANDS = (
             *_WARNINGS,
             _flag("--sort", help="write rows in order, so that outputs of two runs can be compared"),
             _flag("--stats", help="seconds, sizes and what each rule cost, on standard error"),
+            _PROFILED,
             _JSON.but(help="one JSON object on standard output instead of text"),
             _QUIET,
             *_SAVE,

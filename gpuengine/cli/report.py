@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpuengine.evaluation.host_work import HostEntry
     from gpuengine.evaluation.materialisation import Storage
     from gpuengine.evaluation.progress import RuleStatistics, StratumStatistics
+    from gpuengine.profiling.profile import Profile
 
 _PLAIN_WIDTH = 140
 _SLOWEST_RULES = 25
@@ -109,6 +110,16 @@ class Report:
             tuple(sorted(progress.rules.values(), key=lambda rule: -rule.seconds)),
             engine.warnings,
         )
+
+    def profile(self, engine: Engine) -> Profile:
+        """The profile of the run, with what is known of the process."""
+        process = {
+            "peak_rss_bytes": self.peak_rss_bytes,
+            "skipped_rows": dict(self.skipped_rows),
+            "device": asdict(self.device) if self.device is not None else None,
+            "device_problem": self.device_problem,
+        }
+        return engine.profile(program=self.program, seconds=self.seconds, process=process)
 
     def to_json(self, *, with_rules: bool) -> str:
         import json

@@ -11,6 +11,7 @@ from gpuengine.cli.failures import say_when_failed, say_when_interrupted
 from gpuengine.cli.knowledge_bases import check_target, generation
 from gpuengine.cli.live import Clock, LiveLine, live_line
 from gpuengine.cli.outputs import check_outputs, find_outputs, write_outputs
+from gpuengine.cli.profiled import check_profile, write_profile
 from gpuengine.cli.report import Report, print_summary, print_tables
 from gpuengine.cli.sources import load, locate, needed_inputs, open_engine
 
@@ -51,6 +52,7 @@ def _run(arguments: argparse.Namespace, clock: Clock, line: LiveLine) -> int:
     wanted = asked if arguments.save is None else None
     sources = locate(needed_inputs(engine, wanted), arguments.fact_dir)
     check_outputs(outputs, arguments.output_dir, as_json=arguments.json)
+    check_profile(arguments.profiled, (output.path for output in outputs))
     if arguments.save is not None:
         check_target(arguments.save, replace=arguments.replace)
     clock.lap("parse")
@@ -71,6 +73,10 @@ def _run(arguments: argparse.Namespace, clock: Clock, line: LiveLine) -> int:
     clock.lap("write")
     line.clear()
     report = Report.of(arguments.program, engine, sizes, skipped, clock)
+    if arguments.profiled is not None:
+        say_when_failed(f"{done}; only the profile is not")
+        say_when_interrupted(lambda: f"{done}; only the profile is not")
+        write_profile(report.profile(engine), arguments.profiled)
     if arguments.json:
         print(report.to_json(with_rules=arguments.stats))
     if arguments.stats:

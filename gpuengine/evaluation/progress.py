@@ -6,17 +6,25 @@ import time
 from dataclasses import dataclass, field
 
 from gpuengine.evaluation.host_work import HostWork
+from gpuengine.evaluation.timeline import Timeline
+from gpuengine.planning.plan import BodyPlan, Variant
 
 
 @dataclass
 class RuleStatistics:
-    """What one rule cost: seconds, bindings that reached its head, facts that were new, evaluations."""
+    """What one rule cost: seconds, bindings that reached its head, facts that were new, evaluations.
+
+    `places` are the seconds by backend. Of `uncounted` candidates nobody knows whether they were new: a
+    relation that selects took them, or other rules for the same relation ran in the same compiled call.
+    """
 
     text: str
     seconds: float = 0.0
     candidates: int = 0
     derived: int = 0
     evaluations: int = 0
+    uncounted: int = 0
+    places: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -27,6 +35,18 @@ class StratumStatistics:
     relations: tuple[str, ...]
     rounds: dict[str, int] = field(default_factory=dict)
     moves: int = 0
+
+
+@dataclass(slots=True)
+class UsedPlan:
+    """In what order a variant was joined the last time that was chosen, and how often it was.
+
+    Without a `plan` it was evaluated as `how` says.
+    """
+
+    plan: BodyPlan | None
+    how: str = ""
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +75,22 @@ class Progress:
     placed: list[StratumStatistics] = field(default_factory=list)
     schemes: dict[str, SchemeChoice] = field(default_factory=dict)
     host_work: HostWork = field(default_factory=HostWork)
+    plans: dict[Variant, UsedPlan] = field(default_factory=dict)
+    timeline: Timeline = field(default_factory=Timeline)
 
     def restart(self) -> None:
         """Begin again with something else, for whoever watches."""
         host_work = self.host_work
         self.__dict__.update(vars(Progress()))
         self.host_work = host_work
+
+    def note_plan(self, variant: Variant, plan: BodyPlan | None, how: str = "") -> None:
+        """A variant is joined in this order from now on, or evaluated otherwise."""
+        known = self.plans.get(variant)
+        if known is None:
+            self.plans[variant] = UsedPlan(plan, how)
+        else:
+            known.plan, known.how, known.times = plan, how, known.times + 1
 
     @property
     def where(self) -> str:

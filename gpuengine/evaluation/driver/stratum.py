@@ -83,6 +83,7 @@ class StratumEvaluation:
         """Bring tables where the stratum starts, and choose schemes by the shape of rules."""
         progress = self.context.progress
         progress.placed.append(self.statistics)
+        progress.timeline.begin_stratum(self.stratum.number, self.stratum.relations)
         progress.stratum = self.stratum.number + 1
         progress.relations = self.stratum.relations
         progress.round_in_stratum = 0
@@ -111,6 +112,7 @@ class StratumEvaluation:
         for name in self._added:
             if not is_node(name):
                 self.database.tables.pop(name, None)
+        self.context.progress.timeline.end_stratum()
 
     @property
     def has_nodes(self) -> bool:
@@ -382,10 +384,18 @@ class StratumEvaluation:
             counted.rows = sum(body.candidates for body, _, _ in loop.programs) - sum(before)
         # The compiled loop does not time its variants one by one.
         seconds = (time.perf_counter() - started) / len(loop.programs)
+        rules: dict[str, set[str]] = {}
+        for variant in self.recursive:
+            rules.setdefault(variant.rule.head.relation, set()).add(variant.rule.text)
+        told: set[str] = set()
         for k, variant in enumerate(self.recursive):
             body, _, head = loop.programs[k]
-            derived = len(head) - sizes[k] if len(loop.programs) == 1 else 0
-            self.context.note(variant.rule, seconds, body.candidates - before[k], derived)
+            name, candidates = variant.rule.head.relation, body.candidates - before[k]
+            is_counted = len(rules[name]) == 1  # else nobody knows by which of them a fact came first
+            derived = len(head) - sizes[k] if is_counted and name not in told else 0
+            told.add(name)
+            uncounted = 0 if is_counted else candidates
+            self.context.note(variant.rule, seconds, candidates, derived, uncounted=uncounted)
         if outcome is Outcome.OUTSIDE:
             self.runner.admit_row(self.recursive[loop.suspended], loop.row_outside())
         self._finish_round(rounds)
@@ -413,9 +423,11 @@ class StratumEvaluation:
         name = self.placement.current.name
         self.statistics.rounds[name] = self.statistics.rounds.get(name, 0) + rounds
         self.statistics.moves = self.placement.moves
+        first = progress.round_in_stratum
         progress.rounds += rounds
         progress.round_in_stratum += rounds
         progress.delta = self.delta = sum(_new(scheme) for scheme in self.schemes)
+        progress.timeline.end_rounds(first, rounds, self.delta, name)
         self.context.count_facts(exact=False)
         if self.context.stop[0]:
             raise Interrupted("stopped")

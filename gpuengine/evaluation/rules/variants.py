@@ -93,6 +93,8 @@ class VariantRunner:
         self.context.progress.rule = variant.rule.text
         body = self._compile(variant)
         self._prepared[variant] = _Prepared(body, sizes)
+        if not self._is_inner:
+            self.context.progress.note_plan(variant, body.body_plan)
         return body
 
     def prepare_all(self, variants: Sequence[Variant]) -> list[BodyProgram]:
@@ -217,7 +219,9 @@ class VariantRunner:
             raise
         derived += len(head) - before if isinstance(head, Table) else 0
         if not self._is_inner:
-            self.context.note(variant.rule, time.perf_counter() - started, candidates, derived)
+            seconds = time.perf_counter() - started
+            uncounted = candidates if variant.rule.head.relation in self.selectors else 0
+            self.context.note(variant.rule, seconds, candidates, derived, uncounted=uncounted)
         return candidates
 
     def _run_otherwise(self, variant: Variant) -> int | None:
@@ -227,13 +231,16 @@ class VariantRunner:
         if variant.rule.head.relation in self.selectors:
             return None
         if variant.rule.order is BodyOrder.TREE and self._is_reduced_first(variant):
+            how = "reduced by semi-joins along its hypertree, then joined"
             candidates = self._tree_join.run(variant, self)
         elif (multiway := self._multiway_join.find(variant)) is not None:
+            how = "one variable after the other, by intersections"
             candidates = self._multiway_join.run(variant, multiway, self, distinct=self._is_distinct(variant))
         else:
             return None
         derived = len(head) - before if isinstance(head, Table) else 0
         if not self._is_inner:
+            self.context.progress.note_plan(variant, None, how)
             self.context.note(variant.rule, time.perf_counter() - started, candidates, derived)
         return candidates
 

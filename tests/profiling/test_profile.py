@@ -1,0 +1,194 @@
+"""`Engine.profile`: what it tells agrees with what was derived, whatever the program and the place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import gpuengine as ge
+from gpuengine.evaluation.timeline import Timeline
+from tests.evaluation.accelerator import ALTERNATING, EVERYWHERE, Accelerator
+
+MUTUAL = """
+.decl edge(x: number, y: number)
+.decl odd(x: number, y: number)
+.decl even(x: number, y: number)
+.decl most(x: number, n: number)
+.input edge
+odd(x, y) :- edge(x, y).
+even(x, z) :- odd(x, y), edge(y, z).
+most(x, n) :- edge(x, _), n = count : { odd(x, _) }.
+most(x, 0) :- even(_, x), !edge(x, _).
+"""
+
+
+def edges(seed: int, nodes: int = 40, count: int = 60) -> list[tuple[int, int]]:
+    random = Random(seed)
+    return sorted({(random.randrange(nodes), random.randrange(nodes)) for _ in range(count)})
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_derived_facts_add_up(seed: int) -> None:
+    kb = ge.Engine(MUTUAL + "odd(x, w) :- odd(x, y), edge(y, z), edge(z, w).\n", threads=1)
+    kb.load("edge", edges(seed))
+    kb.materialise()
+    derived: Counter[str] = Counter()
+    profile = kb.profile()
+    for rule in profile.rules:
+        assert rule.uncounted == 0
+        assert rule.candidates == rule.derived + rule.duplicates
+        derived[rule.text.partition("(")[0].strip()] += rule.derived
+    assert derived == Counter({name: len(kb[name]) for name in ("odd", "even", "most")})
+    assert {one.name: one.facts for one in profile.relations} == {name: len(kb[name]) for name in kb}
+
+
+def test_what_is_unknown_is_told() -> None:
+    program = """
+    .decl e(x: number, y: number)
+    .decl p(x: number, y: number)
+    .input e
+    p(x, y) :- e(x, y).
+    p(x, z) :- p(x, y), e(y, z), x < 30.
+    p(z, x) :- p(x, y), e(y, z), x > 5.
+    """
+    kb = ge.Engine(program, threads=1)
+    kb.load("e", edges(3))
+    kb.materialise()
+    once, *others = sorted(kb.profile().rules, key=lambda rule: rule.names)
+    assert once.expected == once.candidates == once.derived == len(edges(3))
+    assert all(rule.expected is None and rule.plans[0].delta == "p" for rule in others)
+    known = sum(rule.derived for rule in (once, *others))
+    unknown = sum(rule.uncounted for rule in others)
+    assert unknown and known <= len(kb["p"]) <= known + unknown
+
+
+def test_spans_are_the_rounds() -> None:
+    kb = ge.Engine(MUTUAL + "odd(x, z) :- odd(x, y), odd(y, z), x < 35.\n")
+    kb.load("edge", edges(1))
+    kb.materialise()
+    profile = kb.profile()
+    assert kb.progress is not None
+    assert sum(span.rounds for one in profile.strata for span in one.spans) == kb.progress.rounds
+    for before, after in zip(profile.strata, profile.strata[1:], strict=False):
+        assert before.began + before.seconds <= after.began
+    for one in profile.strata:
+        assert one.spans[0].first == 0 and one.spans[0].began == one.began
+        assert sum(span.rounds for span in one.spans) == sum(one.rounds.values())
+        for first, second in zip(one.spans, one.spans[1:], strict=False):
+            assert first.began + first.seconds == pytest.approx(second.began)
+            assert second.first == first.first + first.rounds
+
+
+def test_places_are_told() -> None:
+    for thresholds, places in ((EVERYWHERE, {"fake"}), (ALTERNATING, {"fake", "cpu"})):
+        kb = ge.Engine(
+            MUTUAL + "odd(x, z) :- odd(x, y), odd(y, z), x < 35.\n",
+            backend=Accelerator(),
+            thresholds=thresholds,
+        )
+        kb.load("edge", edges(1))
+        profile = kb.materialise().profile()
+        assert {where for one in profile.strata for where in one.rounds} == places
+        assert {span.where for one in profile.strata for span in one.spans} == places
+        recursive = next(rule for rule in profile.rules if "odd(y, z)" in rule.text)
+        assert set(recursive.backends) == places
+        assert sum(recursive.backends.values()) == pytest.approx(recursive.seconds)
+        assert "device" in profile.to_html()
+
+
+def test_rules_that_were_not_evaluated_say_why() -> None:
+    program = """
+    .decl e(x: number, y: number)
+    .decl c(x: number, y: number)
+    .decl f(x: number)
+    .input e
+    c(x, y) :- e(x, y).
+    c(x, z) :- c(x, y), c(y, z).
+    f(x) :- e(x, _).
+    """
+    kb = ge.Engine(program, schemes={"c": "closure"})
+    kb.load("e", [(1, 2), (2, 3)])
+    kb.materialise(wanted="c")
+    notes = {rule.names[0]: rule.note for rule in kb.profile().rules}
+    assert notes["c:2"] == "not evaluated: the closure implies it"
+    assert notes["f:1"] == "not evaluated: no output depends on f"
+
+
+def test_nodes_of_hypertrees() -> None:
+    program = """
+    .decl a(x: number, y: number)
+    .decl q(x: number, y: number)
+    .input a
+    q(x, y) :- a(x, u), a(u, y), a(x, v), a(v, y), u != v.
+    """
+    kb = ge.Engine(program, evaluators={"q": "hypertree"})
+    kb.load("a", edges(2))
+    (rule, *made) = sorted(kb.materialise().profile().rules, key=lambda rule: not rule.places)
+    assert rule.evaluator == "hypertree: asked for"
+    assert len(rule.nodes) > 1 and all(node.expected > 0 for node in rule.nodes)
+    assert all(" // a node of: " in one.text and not one.places for one in made)
+
+
+def test_nothing_to_profile(tmp_path: Path) -> None:
+    kb = ge.Engine(MUTUAL)
+    with pytest.raises(ge.GpuEngineError, match="nothing was evaluated here yet"):
+        kb.profile()
+    kb.materialise().save(tmp_path / "kb")
+    kb.close()
+    with ge.open(tmp_path / "kb") as opened, pytest.raises(ge.GpuEngineError, match="nothing was evaluated"):
+        opened.profile()
+
+
+def test_updates_leave_the_profile_as_it_was() -> None:
+    kb = ge.Engine(MUTUAL)
+    kb.load("edge", edges(1))
+    kb.materialise()
+    before = kb.profile()
+    with kb.update() as u:
+        u.insert("edge", [(1, 77)])
+    after = kb.profile()
+    assert [(rule.text, rule.seconds, rule.derived) for rule in after.rules] == [
+        (rule.text, rule.seconds, rule.derived) for rule in before.rules
+    ]
+    assert (after.strata, after.rounds) == (before.strata, before.rounds)
+    assert next(step.facts for rule in after.rules for plan in rule.plans for step in plan.steps) == 60
+
+
+def test_a_program_without_rules() -> None:
+    kb = ge.Engine(".decl a(x: number)\na(1).\n")
+    profile = kb.materialise().profile()
+    assert profile.rules == profile.strata == ()
+    assert "no rules" in profile.to_html()
+    assert [(one.name, one.facts) for one in profile.relations] == [("a", 1)]
+    assert "a" in str(profile)
+
+
+def test_a_time_line_stays_short() -> None:
+    timeline = Timeline()
+    for stratum in range(3):
+        timeline.begin_stratum(stratum, (f"r{stratum}",))
+        for number in range(10_000):
+            timeline.end_rounds(number, 1, number, "cpu" if number < 9000 else "fake")
+        timeline.end_stratum()
+    assert sum(len(one.rounds) for one in timeline.strata) <= 2048
+    for one in timeline.strata:
+        assert [one.rounds[0].first, one.rounds[0].rounds] == [0, 1]
+        assert sum(span.rounds for span in one.rounds) == 10_000
+        assert one.rounds[-1].delta == 9999
+        assert sum(span.rounds for span in one.rounds if span.where == "fake") == 1000
+        assert sum(span.seconds for span in one.rounds) <= one.seconds
+        for first, second in zip(one.rounds, one.rounds[1:], strict=False):
+            assert second.first == first.first + first.rounds
+
+
+def test_a_time_line_of_many_strata() -> None:
+    timeline = Timeline()
+    for stratum in range(5000):
+        timeline.begin_stratum(stratum, (f"r{stratum}",))
+        timeline.end_rounds(0, 1, 1, "cpu")
+        timeline.end_stratum()
+    assert len(timeline.strata) == 5000
+    assert all(len(one.rounds) == 1 for one in timeline.strata)
