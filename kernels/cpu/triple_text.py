@@ -12,8 +12,8 @@ import numpy as np
 from gpuengine.kernels.cpu.jit import device, kernel
 
 IRI, BLANK, LITERAL, NONE = 0, 1, 2, 3
-# Words of the state: where reading stopped, and how many lines are left.
-STOPPED, LEFT, STATE = 0, 1, 2
+# Words of the state: where reading stopped, how many lines are left, and how many line feeds were passed.
+STOPPED, LEFT, FEEDS, STATE = 0, 1, 2, 3
 
 _ENDS_IRI, _ENDS_LITERAL, _NOT_IN_LABEL, _NOT_IN_SCHEME = 1, 2, 4, 8
 
@@ -135,11 +135,13 @@ def scan_quads(data, begin, end, room, classes, xsd_string, length, starts, ends
     """
     rows = np.int64(0)
     lefts = np.int64(0)
+    feeds = np.int64(0)
     at = begin
     while at < end and rows < room and lefts < room:
         place = skip_spaces(data, at)
         byte = data[place]
         if byte == 10 or byte == 13:
+            feeds += byte == 10
             at = place + 1
             continue
         is_plain = byte != 35
@@ -198,7 +200,9 @@ def scan_quads(data, begin, end, room, classes, xsd_string, length, starts, ends
             left[2 * lefts] = at
             left[2 * lefts + 1] = stop
             lefts += 1
+        feeds += data[stop] == 10
         at = stop + 1
     state[STOPPED] = at
     state[LEFT] = lefts
+    state[FEEDS] = feeds
     return rows

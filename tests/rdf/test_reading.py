@@ -344,6 +344,30 @@ def test_blocks_are_cut_between_lines(tmp_path: Path, monkeypatch: pytest.Monkey
         assert loaded(tmp_path / "data.nt") == expected
 
 
+@pytest.mark.parametrize("piece", [1, 3, 1000])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_lines_are_counted_over_blocks_and_pieces_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int, threads: int
+) -> None:
+    from gpuengine.io.triples import read
+
+    # Carriage returns end lines of their own, but only line feeds are counted.
+    kinds = ("<http://e/{}> <http://e/p> <http://e/o> .\n", "# no {}\n", "\n", "<http://e/{}> bad\r\n")
+    file = tmp_path / "data.nt"
+    file.write_bytes("".join(kinds[i % 4].format(i) for i in range(200)).encode())
+    monkeypatch.setattr(read, "_PIECE", piece)
+    monkeypatch.setattr(read, "_BLOCK", 500)
+    kb = RdfEngine(threads=threads)
+    assert kb.load(file, on_error="skip") == 50 and kb.found.rows == 50
+    assert [error.split(": ")[0] for error in kb.found.first_errors[:3]] == [
+        f"{file}:{line}:{len(f'<http://e/{line - 1}> ') + 1}" for line in (4, 8, 12)
+    ]
+    assert {row[0] for row in kb.triples()} == {f"<http://e/{i}>" for i in range(0, 200, 4)}
+    file.write_bytes("".join(kinds[i % 3].format(i) for i in range(199)).encode() + b"last")
+    with pytest.raises(DataError, match=r"data\.nt:200:1: expected a subject"):
+        RdfEngine(threads=threads).load(file)
+
+
 def test_a_program_reads_triples(tmp_path: Path) -> None:
     (tmp_path / "data.ttl").write_text("@prefix : <http://e/> . :a :p :b . :b :p :c . :c :q 1 .")
     (tmp_path / "more.nq").write_text("<http://e/c> <http://e/p> <http://e/d> <http://e/g> .\n")

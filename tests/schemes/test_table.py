@@ -117,6 +117,19 @@ def test_distinct_rows_of_sorted_rows_are_those_rows(arity: int) -> None:
     assert list(zip(*(c.tolist() for c in columns), strict=True)) == rows and count == len(rows)
 
 
+@pytest.mark.parametrize("bits", [0, 1, 21, 22, 32])
+@pytest.mark.parametrize("arity", [3, 4])
+def test_distinct_rows_of_ids_that_fit_one_word_and_that_do_not(arity: int, bits: int) -> None:
+    drawn = np.random.default_rng(bits)
+    kept = drawn.integers(0, 1 << bits, (50, arity), np.uint64)
+    kept[0] = (1 << bits) - 1
+    rows = [tuple(row) for row in drawn.permutation(np.concatenate([kept, kept])).tolist()]
+    columns, count = CPU.distinct_rows(columns_of(rows, arity), len(rows))
+    expected = sorted(set(rows))
+    assert list(zip(*(c.tolist() for c in columns), strict=True)) == expected and count == len(expected)
+    assert all(column.dtype == np.uint32 for column in columns)
+
+
 def matches(table: Table, keys: tuple[int, ...], values: Row, domain: Domain, growing: bool) -> list[Row]:
     """The other columns of the facts whose `keys` have these values, read through the table's index."""
     index = table.index(keys, growing=growing)

@@ -1,15 +1,15 @@
 """Statements of files of RDF, block by block, the text of their terms in its final form.
 
-A block of N-Triples or N-Quads is scanned by a kernel, one ahead on another thread; lines that it leaves are
-read one by one. What pyoxigraph reads comes as N-Quads, in batches.
+A block of N-Triples or N-Quads is read and scanned by a kernel, one ahead on another thread; lines that it
+leaves are read one by one. What pyoxigraph reads comes as N-Quads, in batches.
 """
 
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -26,7 +26,9 @@ from gpuengine.limits import charge, check
 
 OnError = Literal["fail", "skip"]
 SUBJECT, GRAPH = 0, 3
-_BLOCK = 1 << 23
+_BLOCK = 1 << 22
+_PIECE = 1 << 15
+"""So many statements are found at a time."""
 _BATCH = 50_000
 _HEAD = 1 << 16
 
@@ -165,20 +167,22 @@ class _Reading:
         self._lines = 0
 
     def scanned(self, blocks: Iterable[bytearray], threads: int | None) -> Iterator[Statements]:
-        """The statements of blocks, in order, each block scanned while the one before is used."""
+        """The statements of blocks, in order, each block read and scanned while the one before is used."""
+        scans = ((block, _scan(block)) for block in blocks)
         if threads == 1:
-            for block in blocks:
-                yield from self._settled(block, _scan(block))
+            for block, scan in scans:
+                yield from self._settled(block, scan)
             return
+        limits = copy_context()
+
+        def following() -> tuple[bytearray, _Scan] | None:
+            return limits.run(lambda: next(scans, None))
+
         with ThreadPoolExecutor(1) as pool:
-            waiting: deque[tuple[bytearray, Future[_Scan]]] = deque()
-            for block in blocks:
-                waiting.append((block, pool.submit(_scan, block)))
-                if len(waiting) > 1:
-                    first, scan = waiting.popleft()
-                    yield from self._settled(first, scan.result())
-            for block, scan in waiting:
-                yield from self._settled(block, scan.result())
+            ahead = pool.submit(following)
+            while (found := ahead.result()) is not None:
+                ahead = pool.submit(following)
+                yield from self._settled(*found)
 
     def _settled(self, block: bytearray, scan: _Scan) -> Iterator[Statements]:
         """The statements of a block, with those of the lines that were left."""
@@ -188,11 +192,12 @@ class _Reading:
             self._wrong(block, start, "this is not UTF-8 text", at - start + 1)
             block[start:stop] = b"#" * (stop - start)
             scan = _scan(block)
-        statements = scan.statements(self._scope)
-        if self._kind == "nt" and statements.rows:
-            statements = self._without_graphs(block, statements)
-        if statements.rows:
-            yield statements
+        for piece in scan.pieces:
+            statements = piece.statements(scan.data, self._scope)
+            if self._kind == "nt" and statements.rows:
+                statements = self._without_graphs(block, statements)
+            if statements.rows:
+                yield statements
         rows = []
         for start, stop in scan.left:
             try:
@@ -201,7 +206,7 @@ class _Reading:
                 self._wrong(block, start, str(error), error.column)
         if rows:
             yield _of_rows(rows, self._scope)
-        self._lines += block.count(b"\n")
+        self._lines += scan.lines
 
     def _without_graphs(self, block: bytearray, statements: Statements) -> Statements:
         from gpuengine.kernels.cpu.triple_text import NONE
@@ -232,47 +237,60 @@ class _Reading:
 
 
 @dataclass(frozen=True)
-class _Scan:
-    """What the kernel found in a block; if there is `bad_text`, no UTF-8, it was not asked."""
+class _Piece:
+    """Some statements as the kernel wrote them down: `room` places for each of their terms."""
 
-    data: np.ndarray
     rows: int
     room: int
     starts: np.ndarray
     ends: np.ndarray
     kinds: np.ndarray
-    left: list[tuple[int, int]]
-    bad_text: int | None = None
 
-    def statements(self, scope: int) -> Statements:
+    def statements(self, data: np.ndarray, scope: int) -> Statements:
         places = [slice(term * self.room, term * self.room + self.rows) for term in range(4)]
         starts, ends, kinds = (
             [column[place] for place in places] for column in (self.starts, self.ends, self.kinds)
         )
-        return Statements(self.data, starts, ends, kinds, scope)
+        return Statements(data, starts, ends, kinds, scope)
+
+
+@dataclass
+class _Scan:
+    """What the kernel found in a block; if there is `bad_text`, no UTF-8, it was not asked."""
+
+    data: np.ndarray
+    bad_text: int | None = None
+    pieces: list[_Piece] = field(default_factory=list)
+    left: list[tuple[int, int]] = field(default_factory=list)
+    lines: int = 0
 
 
 def _scan(block: bytearray) -> _Scan:
     from gpuengine.kernels.cpu import triple_text as kernel
 
     data = np.frombuffer(block, np.uint8)
-    none = np.zeros(0, np.int64)
     if len(data) and data.max() >= 128:
         try:
             block.decode()
         except UnicodeDecodeError as error:
-            return _Scan(data, 0, 0, none, none, none, [], error.start)
-    room = block.count(b"\n") + block.count(b"\r")
-    charge(room * 4 * 17, "terms of triples")
-    starts, ends = np.empty(4 * room, np.int64), np.empty(4 * room, np.int64)
-    kinds, left = np.empty(4 * room, np.uint8), np.empty(2 * room, np.int64)
+            return _Scan(data, error.start)
+    scan = _Scan(data)
     state = np.zeros(kernel.STATE, np.int64)
-    rows = kernel.scan_quads(
-        data, 0, len(data), room, kernel.CLASSES, kernel.XSD_STRING, len(kernel.XSD_STRING), starts, ends,
-        kinds, left, state,
-    )  # fmt: skip
-    lefts = left[: 2 * int(state[kernel.LEFT])].reshape(-1, 2).tolist()
-    return _Scan(data, int(rows), room, starts, ends, kinds, [(start, stop) for start, stop in lefts])
+    while (begin := int(state[kernel.STOPPED])) < len(data):
+        room = min(_PIECE, len(data) - begin)
+        charge(room * 4 * 17, "terms of triples")
+        starts, ends = np.empty(4 * room, np.int64), np.empty(4 * room, np.int64)
+        kinds, left = np.empty(4 * room, np.uint8), np.empty(2 * room, np.int64)
+        rows = kernel.scan_quads(
+            data, begin, len(data), room, kernel.CLASSES, kernel.XSD_STRING, len(kernel.XSD_STRING), starts,
+            ends, kinds, left, state,
+        )  # fmt: skip
+        scan.pieces.append(_Piece(int(rows), room, starts, ends, kinds))
+        scan.left += [
+            (start, stop) for start, stop in left[: 2 * int(state[kernel.LEFT])].reshape(-1, 2).tolist()
+        ]
+        scan.lines += int(state[kernel.FEEDS])
+    return scan
 
 
 def _of_rows(rows: list[tuple[str, str, str, str | None]], scope: int) -> Statements:
