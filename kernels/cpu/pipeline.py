@@ -6,8 +6,8 @@ end is inserted into the head's set; only rows that were not there are written. 
 out to be duplicates, the bulk of a fixpoint's work, are therefore never stored, sorted or merged.
 
 The code's format is in `code`, the operations in `operations`, the innermost loop in `tail`, and the
-commonest pipeline as one loop in `compose`, arithmetic in `calculation`. A run suspends when the output is
-full and goes on exactly there when called again.
+commonest pipelines as one loop each in `compose` and `gather`, arithmetic in `calculation`. A run suspends
+when the output is full and goes on exactly there when called again.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ from gpuengine.kernels.cpu.code import (
 from gpuengine.kernels.cpu.compose import (
     compose_range,
     composes,
+)
+from gpuengine.kernels.cpu.gather import (
+    gather_range,
+    gathers,
 )
 from gpuengine.kernels.cpu.jit import device, kernel
 from gpuengine.kernels.cpu.layout import (
@@ -140,6 +144,8 @@ def run_range(code, state, state_address, out):
     """Run the driver's rows [STATE_ROW, STATE_END); suspends when there is no room for what comes out."""
     if composes(code):
         return compose_range(code, state, out)
+    if gathers(code):
+        return gather_range(code, state, state_address, out)
     tail = find_tail(code)
     stop = as_i8(state[STATE_STOP])
     registers = offset_i8(state_address, state[STATE_REGISTERS])

@@ -7,7 +7,7 @@ have been built early and appended to since, and some rows may lie beyond its de
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -308,6 +308,26 @@ def composition_case(seed: int) -> Case:
     sink = [joined, random.choice(bindings)]
     random.shuffle(sink)
     return drawing.case(0, bindings, [OperationCase("probe", (probe,))], tuple(sink))
+
+
+def gather_case(seed: int) -> Case:
+    """One probe by one or two columns, of which what it finds is collected, with or without the driver's."""
+    random = Random(seed)
+    pool = _pool(random)
+    arities = [random.choice([1, 2, 3]), random.choice([2, 3, 4])]
+    drawing = _Drawing(random, [_relation(random, pool, arity) for arity in arities], pool)
+    bindings = tuple(write(drawing.new()) for _ in range(arities[0]))
+    columns = tuple(sorted(random.sample(range(arities[1]), random.choice([1, min(2, arities[1] - 1)]))))
+    keys = tuple(random.choice(bindings) for _ in columns)
+    found = [write(drawing.new())]
+    found += [random.choice([IGNORE, write(drawing.new())]) for _ in range(arities[1] - len(columns) - 1)]
+    random.shuffle(found)
+    probe = ProbeCase(1, columns, keys, tuple(found), drawing.domain(1))
+    written = [register for register in found if register != IGNORE]
+    sink = [*written[: random.choice([1, 9])], *random.sample(bindings, random.randrange(arities[0] + 1))]
+    random.shuffle(sink)
+    case = drawing.case(0, bindings, [OperationCase("probe", (probe,))], tuple(sink))
+    return replace(case, inserts=False)
 
 
 class Built:

@@ -19,9 +19,16 @@ from tests.kernels.backends import (
     given_on,
     read_rows,
 )
-from tests.kernels.pipelines import Built, Case, any_case, composition_case, last_probe_case
+from tests.kernels.pipelines import (
+    Built,
+    Case,
+    any_case,
+    composition_case,
+    gather_case,
+    last_probe_case,
+)
 
-SHAPES = st.sampled_from([any_case, last_probe_case, composition_case])
+SHAPES = st.sampled_from([any_case, last_probe_case, composition_case, gather_case])
 #: Outputs of one to three rows suspend a run at every point; the last one never does.
 ROOMS = st.sampled_from([1, 2, 3, 10_000])
 #: On a device every expansion may be cut into chunks of so many candidates.
