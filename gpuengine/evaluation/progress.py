@@ -41,12 +41,14 @@ class StratumStatistics:
 class UsedPlan:
     """In what order a variant was joined the last time that was chosen, and how often it was.
 
-    Without a `plan` it was evaluated as `how` says.
+    The size of a relation was `assumed` if it had only begun to grow. Without a `plan` it was evaluated as
+    `how` says.
     """
 
     plan: BodyPlan | None
-    how: str = ""
-    times: int = 1
+    how: str
+    assumed: bool
+    times: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +86,12 @@ class Progress:
         self.__dict__.update(vars(Progress()))
         self.host_work = host_work
 
-    def note_plan(self, variant: Variant, plan: BodyPlan | None, how: str = "") -> None:
+    def note_plan(
+        self, variant: Variant, plan: BodyPlan | None, how: str = "", *, assumed: bool = False
+    ) -> None:
         """A variant is joined in this order from now on, or evaluated otherwise."""
-        known = self.plans.get(variant)
-        if known is None:
-            self.plans[variant] = UsedPlan(plan, how)
-        else:
-            known.plan, known.how, known.times = plan, how, known.times + 1
+        used = self.plans.setdefault(variant, UsedPlan(plan, how, assumed))
+        used.plan, used.how, used.assumed, used.times = plan, how, assumed, used.times + 1
 
     @property
     def where(self) -> str:

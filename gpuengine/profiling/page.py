@@ -220,10 +220,10 @@ def _rules(profile: Profile) -> Iterator[str]:
     yield f"<h2>Rules, slowest first ({len(profile.rules):,})</h2>"
     yield (
         '<p class="dim">Candidates are bindings that reached the head; of these some were new (derived), '
-        "others known (duplicates). Expected are the candidates that the plan had expected, of rules that "
-        "run once: those in rounds are planned for relations that become large. A + says that there are "
-        "more: of some candidates it is unknown whether they were new. Small rounds run all rules of a "
-        "stratum in one call, whose time is divided evenly among them. A click shows text, place and "
+        "others known (duplicates). Expected are the candidates that the plans last made had expected, if "
+        "the sizes of relations were known; one that only begins to grow is assumed large. A + says that "
+        "there are more: of some candidates it is unknown whether they were new. Small rounds run all rules "
+        "of a stratum in one call, whose time is divided evenly among them. A click shows text, place and "
         "plans.</p>"
     )
     yield '<input id="filter" type="search" placeholder="show rules with …" aria-label="show rules with">'

@@ -18,8 +18,8 @@ from gpuengine.planning.plan import Step, Variant, describe
 class StepProfile:
     """A literal in its place: how it was read, by which columns, and the bindings expected after it.
 
-    `domain` is which facts of its relation it read: all, new (the delta) or old. Relations that grow in the
-    recursion are expected to become large; `facts` is how many theirs has in the end, None if it has none.
+    `domain` is which facts of its relation it read: all, new (the delta) or old; `facts` is how many that has
+    in the end, None if there is none.
     """
 
     literal: str
@@ -34,13 +34,14 @@ class StepProfile:
 class PlanProfile:
     """How a rule was evaluated once (`delta` None), or for the new facts of a relation.
 
-    It is what was chosen last; `times` is how often it was chosen. There are no `steps` if it was evaluated
-    otherwise, as `how` says.
+    It is what was chosen last; `times` is how often it was chosen. The size of a relation was `assumed` if it
+    had only begun to grow. There are no `steps` if it was evaluated otherwise, as `how` says.
     """
 
     delta: str | None
     how: str
     times: int
+    assumed: bool
     steps: tuple[StepProfile, ...]
 
 
@@ -58,8 +59,8 @@ class RuleProfile:
     """What a rule cost. `names` are those of `gpuengine plan`, `places` where it stands in the source.
 
     `candidates` are bindings that reached the head, `derived` of these were new facts, `duplicates` were not,
-    and of `uncounted` ones nobody knows. `expected` are the candidates that its plan expected, None if it was
-    evaluated in rounds, for which sizes are assumed, or without a plan. `backends` are seconds by where they
+    and of `uncounted` ones nobody knows. `expected` are the candidates that its plan expected, None if sizes
+    were assumed, or there was no plan. `backends` are seconds by where they
     were spent. `note` says why a rule was not evaluated.
     """
 
@@ -280,7 +281,7 @@ def _rule(
     note = _note(gathered, storage) if statistics is None else ""
     statistics = statistics or RuleStatistics(gathered.text)
     expected = [plan.steps[-1].expected for plan in gathered.plans if plan.steps]
-    is_expected = bool(expected) and all(plan.steps and plan.delta is None for plan in gathered.plans)
+    is_expected = bool(expected) and all(plan.steps and not plan.assumed for plan in gathered.plans)
     return RuleProfile(
         tuple(gathered.names),
         gathered.text,
@@ -320,9 +321,9 @@ def _note(gathered: _Gathered, storage: Mapping[str, Storage]) -> str:
 def _plan(variant: Variant, used: UsedPlan, state: Materialisation) -> PlanProfile:
     delta = None if variant.delta is None else _relation(variant.rule.body[variant.delta])
     if used.plan is None:
-        return PlanProfile(delta, used.how, used.times, ())
+        return PlanProfile(delta, used.how, used.times, used.assumed, ())
     steps = tuple(_step(step, variant, state) for step in used.plan.steps)
-    return PlanProfile(delta, used.plan.reason, used.times, steps)
+    return PlanProfile(delta, used.plan.reason, used.times, used.assumed, steps)
 
 
 def _step(step: Step, variant: Variant, state: Materialisation) -> StepProfile:

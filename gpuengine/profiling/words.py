@@ -36,7 +36,8 @@ def expected(rule: RuleProfile) -> str:
 def when(plan: PlanProfile) -> str:
     """When a plan is used, and how it came about."""
     begin = "once" if plan.delta is None else f"for the new facts of {plan.delta}"
-    times = f", chosen {plan.times:,} times" if plan.times > 1 else ""
+    times = f", planned {plan.times:,} times" if plan.times > 1 and plan.steps else ""
+    times += ", with sizes assumed" if plan.assumed else ""
     return f"{begin}{times}: {plan.how}" if plan.how else f"{begin}{times}"
 
 

@@ -105,7 +105,7 @@ def test_text(tmp_path: Path) -> None:
     assert done.stderr.startswith("Profile of reach.dl\n")
     for said in (
         "reach.dl:7:1: path(x, z) :- path(x, y), edge(y, z).",
-        "for the new facts of path: ",
+        "for the new facts of path, with sizes assumed: ",
         "probe     edge(y, z) by (x)",
         "candidates",
         "stored as",

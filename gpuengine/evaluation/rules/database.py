@@ -16,6 +16,7 @@ from gpuengine.schemes.union import Union
 from gpuengine.terms.dictionary import Dictionary
 
 _UNKNOWN_FACTS = 1_000_000.0
+_TOO_FEW = 1000
 
 
 class Database:
@@ -51,10 +52,11 @@ class Database:
         self._sizes: dict[str, int] = {}
 
     def count(self, relation: str) -> float:
-        size = self._size(relation)
-        if relation in self.growing and size < 1000:
-            return _UNKNOWN_FACTS
-        return float(size)
+        return _UNKNOWN_FACTS if self.is_assumed(relation) else float(self._size(relation))
+
+    def is_assumed(self, relation: str) -> bool:
+        """Is the size of a relation assumed, since it only begins to grow?"""
+        return relation in self.growing and self._size(relation) < _TOO_FEW
 
     def _size(self, relation: str) -> int:
         """How many facts there are, about: of a union as many as its parts have."""
@@ -65,7 +67,7 @@ class Database:
 
     def distinct(self, relation: str, column: int) -> float:
         table = self.tables[relation]
-        if relation in self.growing and self._size(relation) < 1000:
+        if self.is_assumed(relation):
             low, high = table.bounds[column]
             return min(float(max(high - low, 1)), _UNKNOWN_FACTS**0.75)
         return table.distinct(column)

@@ -94,7 +94,8 @@ class VariantRunner:
         body = self._compile(variant)
         self._prepared[variant] = _Prepared(body, sizes)
         if not self._is_inner:
-            self.context.progress.note_plan(variant, body.body_plan)
+            assumed = any(database.is_assumed(name) for name in read)
+            self.context.progress.note_plan(variant, body.body_plan, assumed=assumed)
         return body
 
     def prepare_all(self, variants: Sequence[Variant]) -> list[BodyProgram]:
