@@ -45,10 +45,15 @@ class UsedPlan:
     `how` says.
     """
 
-    plan: BodyPlan | None
-    how: str
-    assumed: bool
+    plan: BodyPlan | None = None
+    how: str = ""
+    assumed: bool = False
     times: int = 0
+
+    def choose(self, plan: BodyPlan | None, how: str = "", *, assumed: bool = False) -> None:
+        """It is joined in this order from now on, or evaluated otherwise."""
+        self.plan, self.how, self.assumed = plan, how, assumed
+        self.times += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +91,9 @@ class Progress:
         self.__dict__.update(vars(Progress()))
         self.host_work = host_work
 
-    def note_plan(
-        self, variant: Variant, plan: BodyPlan | None, how: str = "", *, assumed: bool = False
-    ) -> None:
-        """A variant is joined in this order from now on, or evaluated otherwise."""
-        used = self.plans.setdefault(variant, UsedPlan(plan, how, assumed))
-        used.plan, used.how, used.assumed, used.times = plan, how, assumed, used.times + 1
+    def used_plan(self, variant: Variant) -> UsedPlan:
+        """Where to note how a variant is evaluated."""
+        return self.plans.setdefault(variant, UsedPlan())
 
     @property
     def where(self) -> str:

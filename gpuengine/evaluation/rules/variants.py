@@ -11,6 +11,7 @@ import numpy as np
 
 from gpuengine.errors import EvaluationError, Interrupted, MemoryBudgetError
 from gpuengine.evaluation.host_work import HostOperation
+from gpuengine.evaluation.progress import UsedPlan
 from gpuengine.evaluation.rules.body import BodyProgram, compile_body, is_relational
 from gpuengine.evaluation.rules.bounds import flow_bounds, widen_head
 from gpuengine.evaluation.rules.context import Context
@@ -49,6 +50,7 @@ class _Prepared:
 
     body: BodyProgram
     sizes: dict[str, int]
+    used: UsedPlan
 
 
 class Selector(Protocol):
@@ -92,11 +94,16 @@ class VariantRunner:
             return known.body
         self.context.progress.rule = variant.rule.text
         body = self._compile(variant)
-        self._prepared[variant] = _Prepared(body, sizes)
-        if not self._is_inner:
-            assumed = any(database.is_assumed(name) for name in read)
-            self.context.progress.note_plan(variant, body.body_plan, assumed=assumed)
+        if known is not None:  # to look a variant up takes long enough to notice in short rounds
+            known.body, known.sizes = body, sizes
+        else:
+            known = self._prepared[variant] = _Prepared(body, sizes, self._used_plan(variant))
+        known.used.choose(body.body_plan, assumed=any(database.is_assumed(name) for name in read))
         return body
+
+    def _used_plan(self, variant: Variant) -> UsedPlan:
+        """Where to note how a variant is evaluated; who runs an inner one notes that."""
+        return UsedPlan() if self._is_inner else self.context.progress.used_plan(variant)
 
     def prepare_all(self, variants: Sequence[Variant]) -> list[BodyProgram]:
         """Prepare variants that are to run together: what one has its head admit may concern the others."""
@@ -241,7 +248,7 @@ class VariantRunner:
             return None
         derived = len(head) - before if isinstance(head, Table) else 0
         if not self._is_inner:
-            self.context.progress.note_plan(variant, None, how)
+            self.context.progress.used_plan(variant).choose(None, how)
             self.context.note(variant.rule, time.perf_counter() - started, candidates, derived)
         return candidates
 
