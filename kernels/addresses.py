@@ -7,7 +7,9 @@ kept here as a range, for the compiled code to look addresses up in. Without it 
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 import threading
 import weakref
 from bisect import bisect_left
@@ -24,9 +26,34 @@ TABLE_STARTS = 1  # the ranges' first addresses, in order; then as many addresse
 _KEPT_TABLES = 256
 
 
+_word_at = ctypes.c_size_t.from_address
+_HEAD_BYTES = object.__basicsize__
+
+
+def _read_address(array: np.ndarray) -> int:
+    """`array.ctypes.data`, for a sixth of the time: it is what NumPy's objects hold first, by its binary
+    interface, and small updates ask for it thousands of times."""
+    return _word_at(id(array) + _HEAD_BYTES).value
+
+
+def _asked_address(array: np.ndarray) -> int:
+    return int(array.ctypes.data)
+
+
+def _is_readable() -> bool:
+    probe = np.zeros(8, np.uint8)
+    return sys.implementation.name == "cpython" and all(
+        _read_address(array) == array.ctypes.data for array in (probe, probe[3:], probe[:0])
+    )
+
+
+data_address = _read_address if _is_readable() else _asked_address
+"""Where the elements of an array lie."""
+
+
 def address_of(array: np.ndarray) -> int:
     """Where an array lies, for a kernel; whoever passes it on keeps the array."""
-    address = int(array.ctypes.data)
+    address = data_address(array)
     if CHECKED:
         weakref.finalize(array, RANGES.forget, address, array.nbytes)
         RANGES.note(address, array.nbytes)

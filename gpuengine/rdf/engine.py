@@ -628,12 +628,13 @@ class RdfUpdate(NotCopied):
         classes = Classes.none()
         if represents:
             restatement = Restatement(owner.engine, owner.layout, owner.terms, owner._classes, self._changes)
-            if owner._represents:
+            has_classes = after.equates or len(owner._classes) > 0
+            if owner._represents and has_classes:
                 try:
                     classes = self._classes(restatement, after, before)
                 except NamedTwice:
                     after = self._copied(after)
-            if after.equates or len(owner._classes):
+            if has_classes:
                 restatement.state(classes, self._update)
             else:
                 for inserts, quads in self._changes:

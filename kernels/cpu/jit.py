@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuengine.kernels.addresses import CHECKED
+from gpuengine.kernels.addresses import CHECKED, data_address
 from gpuengine.kernels.cpu import checked
 from gpuengine.kernels.cpu.code_files import read_code, write_code
 from gpuengine.machine import home_folder, loading_code
@@ -115,7 +115,7 @@ class Kernel:
         if CHECKED:
             plain = checked.arguments_of(self._pointers, args)
         else:
-            plain = [a if type(a) is int or not isinstance(a, np.ndarray) else a.ctypes.data for a in args]
+            plain = [data_address(a) if isinstance(a, np.ndarray) else a for a in args]
         status = self._call(ctypes.addressof(out), ctypes.addressof(error), *plain)
         if CHECKED and status:
             raise checked.error_of(self.name)

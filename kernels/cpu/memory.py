@@ -54,7 +54,7 @@ class Block(NotCopied):
         self.address = 0
         self.nbytes = 0
         self._mapped = 0
-        if pages := _pages(nbytes):
+        if nbytes >= _MAPPED_BYTES and (pages := _pages(nbytes)):
             private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
             address = _libc.mmap(None, pages, mmap.PROT_READ | mmap.PROT_WRITE, private, -1, 0)
         else:
@@ -85,7 +85,7 @@ class Block(NotCopied):
             RANGES.note(address, nbytes)
         self.address = address
         self.nbytes = nbytes
-        self._mapped = _pages(nbytes)
+        self._mapped = _pages(nbytes) if nbytes >= _MAPPED_BYTES else 0
 
     @property
     def __array_interface__(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuengine.kernels.addresses import address_of
+from gpuengine.kernels.addresses import address_of, data_address
 from gpuengine.kernels.cpu.layout import (
     ROWS_CAPACITY,
     ROWS_COLUMNS,
@@ -103,7 +103,7 @@ class Rows(NotCopied):
         other = Rows.__new__(Rows)
         other.arity, other.capacity = self.arity, count
         other.header = self.header.copy()
-        other.address = int(other.header.ctypes.data)
+        other.address = data_address(other.header)
         other._memory = [memory.same() for memory in self._memory]
         other.header[ROWS_CAPACITY] = other.count = count
         other.settle()
