@@ -46,6 +46,10 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--mtl-facts", type=float, default=1e6, metavar="N", help="facts of the largest data of mtl (1e6)"
     )
+    parser.add_argument(
+        "--universities", type=int, nargs="+", default=rdf.SIZES, metavar="N",
+        help=f"sizes of LUBM for rdf ({' '.join(map(str, rdf.SIZES))}; 50 and 100 are those of the papers)",
+    )  # fmt: skip
     cyclic.add_options(parser)
 
 
@@ -60,7 +64,7 @@ def run_command(options: argparse.Namespace, places: Places) -> int:
         made = tables.Tables(Runner(session.settings, places, status.update))
         rules = cyclic.Table(options, session.settings, places, status.update)
         rounds = temporal.Tables(options.quick, int(options.mtl_facts), timeout, status.update)
-        triples = rdf.Tables(options.quick, status.update)
+        triples = rdf.Tables(options.quick, options.universities, status.update)
         shown = 0
         try:
             for name in [name for name in names if name in MAKERS]:
