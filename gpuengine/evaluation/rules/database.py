@@ -52,7 +52,10 @@ class Database:
         self._sizes: dict[str, int] = {}
 
     def count(self, relation: str) -> float:
-        return _UNKNOWN_FACTS if self.is_assumed(relation) else float(self._size(relation))
+        size = self._size(relation)
+        if relation in self.growing and size < _TOO_FEW:
+            return _UNKNOWN_FACTS
+        return float(size)
 
     def is_assumed(self, relation: str) -> bool:
         """Is the size of a relation assumed, since it only begins to grow?"""
