@@ -17,7 +17,6 @@ SHORTEST = WORKLOADS[0]
 
 
 def test_all_answers_are_those_of_scipy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("scipy")
     file = tmp_path / "all.json"
     assert main(["recursive", "--quick", "--json", str(file)]) == 0
     printed, written = capsys.readouterr().out, json.loads(file.read_text())
