@@ -62,8 +62,20 @@ def _run(arguments: argparse.Namespace, clock: Clock, line: LiveLine) -> int:
     if arguments.save is not None:
         engine.save(arguments.save, replace=arguments.replace)
         clock.lap("save")
+    with engine.limits("writing").applied():
+        sizes = _hand_out(arguments, engine, printed=printed)
+    clock.lap("write")
+    _say_notes(engine, arguments)
+    if arguments.json:
+        print(json.dumps(_report(arguments, engine, sizes, clock), ensure_ascii=False))
+    if arguments.stats:
+        _print_stats(engine, sizes, clock)
+    return 0
+
+
+def _hand_out(arguments: argparse.Namespace, engine: TemporalEngine, *, printed: bool) -> dict[str, int]:
+    """Write or print all predicates; how many facts each has."""
     views = {name: engine[name] for name in engine.relations}
-    line.clear()
     if printed:
         out = sys.stdout
         for name in sorted(views):
@@ -75,13 +87,7 @@ def _run(arguments: argparse.Namespace, clock: Clock, line: LiveLine) -> int:
     if not printed and not arguments.json:
         for name, facts in sizes.items():
             print(f"{name}\t{facts}")
-    clock.lap("write")
-    _say_notes(engine, arguments)
-    if arguments.json:
-        print(json.dumps(_report(arguments, engine, sizes, clock), ensure_ascii=False))
-    if arguments.stats:
-        _print_stats(engine, sizes, clock)
-    return 0
+    return sizes
 
 
 def query_temporal(arguments: argparse.Namespace) -> int:
@@ -92,7 +98,7 @@ def query_temporal(arguments: argparse.Namespace) -> int:
         if arguments.is_saved:
             from gpuengine.cli.temporal_kb import open_temporal
 
-            engine = open_temporal(arguments.program, read_only=True, **backend_of(arguments))
+            engine = open_temporal(arguments.program, read_only=True, **engine_options(arguments))
         else:
             engine = _open(arguments, clock)
             _load(engine, arguments, line)
@@ -152,12 +158,13 @@ def _open(arguments: argparse.Namespace, clock: Clock) -> TemporalEngine:
     from gpuengine.temporal.engine import TemporalEngine
 
     clock.lap("startup")
-    return TemporalEngine(arguments.program, **backend_of(arguments))
+    return TemporalEngine(arguments.program, **engine_options(arguments))
 
 
-def backend_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options of an engine that say where interval operations run."""
+def engine_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of an engine: how much memory there is, and where interval operations run."""
     return {
+        "memory": arguments.memory,
         "backend": arguments.backend,
         "device": arguments.device,
         "device_memory": arguments.device_memory,
@@ -208,11 +215,12 @@ def _materialise(engine: TemporalEngine, arguments: argparse.Namespace, line: Li
     def watch(made: Round) -> None:
         line.show(f"round {made.number:,}  {count(made.facts)} facts  {made.new:,} new  {made.seconds:.2f} s")
 
+    line.show("materialising")
     engine.materialise(
         rounds=arguments.rounds,
         horizon=arguments.horizon,
         procedure=arguments.procedure or "optimised",
-        watch=watch if line.on else None,
+        watch=watch,
     )
     line.clear()
 

@@ -12,7 +12,7 @@ from gpuengine.cli.arguments import STDIN, Operation
 from gpuengine.cli.failures import say_when_interrupted
 from gpuengine.cli.live import Clock, size
 from gpuengine.cli.outputs import check_folder
-from gpuengine.cli.temporal import backend_of, write_table, write_together
+from gpuengine.cli.temporal import engine_options, write_table, write_together
 from gpuengine.errors import StoreError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def update_temporal(arguments: argparse.Namespace) -> int:
     clock = Clock()
     if arguments.changes is not None:
         check_folder(arguments.changes)
-    with open_temporal(arguments.kb, read_only=False, **backend_of(arguments)) as engine:
+    with open_temporal(arguments.kb, read_only=False, **engine_options(arguments)) as engine:
         clock.lap("open")
         say_when_interrupted(lambda: "the knowledge base is as it was, or the update is committed whole")
         with engine.update() as update:

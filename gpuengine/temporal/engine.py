@@ -5,18 +5,23 @@ from __future__ import annotations
 import datetime as dates
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 from gpuengine.errors import DataError, GpuEngineError
+from gpuengine.evaluation.options import check_wait
 from gpuengine.kernels.identity import NotCopied
 from gpuengine.kernels.timeline import INFINITY, MINUS_INFINITY, Timeline
 from gpuengine.language.diagnostics import nearest
-from gpuengine.limits import Limits
+from gpuengine.limits import Limits, parse_size
+from gpuengine.limits import check as check_memory
+from gpuengine.states import Turns
 from gpuengine.temporal.bounds import Bounds, Unbounded, horizon_of, is_exact_within
 from gpuengine.temporal.compiled import compile_rule
 from gpuengine.temporal.constraints import check_constraints
@@ -58,7 +63,26 @@ from gpuengine.terms.text import from_strings
 
 if TYPE_CHECKING:
     from gpuengine.kernels.contract import Backend
+    from gpuengine.maintenance.transaction import Wait
     from gpuengine.temporal.updates import TemporalUpdate
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def _in_turn(
+    method: Callable[Concatenate[TemporalEngine, _Arguments], _Result],
+) -> Callable[Concatenate[TemporalEngine, _Arguments], _Result]:
+    """Have a method wait for what other threads are doing with the engine, and others wait for it."""
+
+    @wraps(method)
+    def taking_turns(
+        self: TemporalEngine, /, *arguments: _Arguments.args, **named: _Arguments.kwargs
+    ) -> _Result:
+        with self.turn():
+            return method(self, *arguments, **named)
+
+    return taking_turns
 
 
 @dataclass
@@ -82,7 +106,12 @@ class TemporalEngine(NotCopied):
     keep all of it on disk. A failed or interrupted operation leaves the engine as it was before.
 
     `backend` says where interval operations of rules run: ``"cpu"`` or ``"auto"``, the host; ``"cuda"``, a
-    GPU (number `device`); or a `Backend` object. Joins and the merging of facts are the host's.
+    GPU (number `device`); or a `Backend` object. Joins and the merging of facts are the host's. `memory` is
+    what the process may take (``"8GB"``; default: most of what is free).
+
+    Threads may share an engine: whatever they do takes turns, so that each sees the state before or after a
+    transaction. They queue for `wait` seconds at most (None: as long as it takes). Views are copies, and are
+    read without waiting.
     """
 
     instead = "keep it with kb.save(path), and gpuengine.open(path) makes another"
@@ -94,7 +123,12 @@ class TemporalEngine(NotCopied):
         backend: str | Backend = "auto",
         device: int = 0,
         device_memory: str | int | None = None,
+        memory: str | int | None = None,
+        wait: float | None = 60.0,
     ) -> None:
+        self.memory = None if memory is None else parse_size(memory)
+        self.wait = check_wait(wait)
+        self._turns = Turns()
         self.backend = _device_backend(backend, device, device_memory)
         self.program: Program = parse_program(source_of(program))
         self.dictionary = Dictionary()
@@ -110,8 +144,28 @@ class TemporalEngine(NotCopied):
         self.store: Any = None
         self._take_program_facts()
 
+    def turn(self, wait: Wait = "default") -> AbstractContextManager[None]:
+        """Have the engine to oneself until the block ends; raises `Busy` if that takes too long."""
+        return self._turns.turn(self.wait if wait == "default" else wait)
+
+    def limits(self, doing: str) -> Limits:
+        """What an operation may have the process take."""
+        return Limits(self.memory, lambda: self.nbytes, lambda: doing)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that facts and terms take, those included that wait to be taken in."""
+        relations = list(self.stated.values())
+        if self._state is not None:
+            relations += self._state.world.relations.values()
+        held = {id(relation): relation.nbytes for relation in relations}
+        for facts in self._pending:
+            held |= {id(array): array.nbytes for array in facts.arrays()}
+        return sum(held.values()) + self.dictionary.nbytes
+
     # -- facts -------------------------------------------------------------------------------------
 
+    @_in_turn
     def load(
         self,
         what: str | os.PathLike[str],
@@ -128,7 +182,7 @@ class TemporalEngine(NotCopied):
         them. None is infinity. `timestamps` reads text as ISO 8601.
         """
         problems = Problems(on_error)
-        with Limits(doing=lambda: f"loading {what}").applied():
+        with self.limits(f"loading {what}").applied():
             found = list(self.read(what, data, problems, timestamps))
         for facts in found:
             self.check(facts)
@@ -232,6 +286,7 @@ class TemporalEngine(NotCopied):
                 # The materialisation goes on reading what it has.
                 relation = self.stated[facts.predicate] = relation.copy()
             relation.merge(*self.encode(facts, relation))
+            check_memory(f"facts of {facts.predicate}")
         self._pending = []
 
     def take_pending(self) -> list[GivenFacts]:
@@ -306,6 +361,7 @@ class TemporalEngine(NotCopied):
 
     # -- evaluation --------------------------------------------------------------------------------
 
+    @_in_turn
     def materialise(
         self,
         *,
@@ -325,6 +381,12 @@ class TemporalEngine(NotCopied):
         if rounds is not None and not (isinstance(rounds, int) and rounds >= 0):
             raise GpuEngineError(f"the number of rounds is a whole number from 0 on, not {rounds!r}")
         bounds = Bounds(rounds, horizon_of(horizon, timestamps=self._stamp is not None), procedure)
+        with self.limits("materialising").applied():
+            self._materialise(bounds, watch)
+        return self
+
+    def _materialise(self, bounds: Bounds, watch: Callable[[Round], None] | None) -> None:
+        rounds, procedure = bounds.rounds, bounds.procedure
         self.fold()
         world, notes = self.prepare(bounds)
         progress = Progress(procedure, watch=watch)
@@ -343,7 +405,6 @@ class TemporalEngine(NotCopied):
             from gpuengine.temporal.saving import rewrite
 
             rewrite(self)
-        return self
 
     def _derive_timeless(self, world: World, progress: Progress) -> set[int]:
         """Derive strata without time as ordinary Datalog; the numbers of their rules."""
@@ -541,6 +602,7 @@ class TemporalEngine(NotCopied):
         """The predicates of program and facts."""
         return sorted(self._arities)
 
+    @_in_turn
     def __getitem__(self, name: str) -> TemporalView:
         world = self.state.world
         if name not in self._arities:
@@ -554,6 +616,7 @@ class TemporalEngine(NotCopied):
     def __contains__(self, name: str) -> bool:
         return name in self._arities
 
+    @_in_turn
     def when(self, atom: str) -> list[Interval]:
         """The intervals in which a ground atom holds, such as ``R6(c2)``."""
         relation, number = self._atom(parse_atom(atom, self._arities))
@@ -568,6 +631,7 @@ class TemporalEngine(NotCopied):
         is_timestamp = self._stamp is not None or isinstance(at, dates.date)
         return self.entails(GivenFact(parse_atom(atom, self._arities), Interval(time, time), is_timestamp))
 
+    @_in_turn
     def entails(self, fact: GivenFact) -> bool:
         """Does a fact hold, throughout its interval?"""
         is_endless = fact.range.lower is None and fact.range.upper is None
@@ -597,6 +661,7 @@ class TemporalEngine(NotCopied):
         numbers, known = relation.find(columns, 1)
         return relation, int(numbers[0]) if known[0] else None
 
+    @_in_turn
     def query(self, text: str) -> TemporalView | bool:
         """A fact such as ``P(a)@[1,2]``: does it hold? A body such as ``P(X), Boxminus[0,2] Q(X)``: its
         answers.
@@ -609,7 +674,8 @@ class TemporalEngine(NotCopied):
         asked = parse_query(text, self._arities)
         if isinstance(asked, GivenFact):
             return self.entails(asked)
-        return self._answers(text, asked)
+        with self.limits(f"answering {text}").applied():
+            return self._answers(text, asked)
 
     def _answers(self, text: str, body: tuple[Literal, ...]) -> TemporalView:
         world = self.state.world
@@ -630,20 +696,23 @@ class TemporalEngine(NotCopied):
         for compiled in compile_rule(rule, 0):
             for batch, runs in answers(compiled, world):
                 collect(result, batch, variables, runs)
+                check_memory("answers")
         names = [str(variable) for variable in variables]
         return TemporalView("answer", names, result, self.dictionary, self.calendar)
 
     # -- changes -----------------------------------------------------------------------------------
 
-    def update(self) -> TemporalUpdate:
+    def update(self, *, wait: Wait = "default") -> TemporalUpdate:
         """A transaction: ``with kb.update() as u: u.insert("P", rows)``.
 
-        `u.change` says what came and went.
+        `u.change` says what came and went. If another thread uses the engine, the block waits for it before
+        it begins, `wait` seconds at most (by default those of the engine; None: as long as it takes).
         """
         from gpuengine.temporal.updates import TemporalUpdate
 
-        return TemporalUpdate(self)
+        return TemporalUpdate(self, wait if wait == "default" else check_wait(wait))
 
+    @_in_turn
     def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
         """Write the engine to a directory that `gpuengine.open` reads; raises `StoreError` if it is taken."""
         from gpuengine.temporal.saving import save
@@ -701,7 +770,6 @@ def _device_backend(backend: str | Backend, device: int, memory: str | int | Non
     if backend in ("auto", "cpu"):
         return None
     from gpuengine.evaluation.placement.accelerator import find_accelerator
-    from gpuengine.limits import parse_size
 
     return find_accelerator(backend, device, None if memory is None else parse_size(memory), None).backend
 

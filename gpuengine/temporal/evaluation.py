@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
 from gpuengine.kernels.timeline import INFINITY, MINUS_INFINITY, NO_ROW, Choice, Reader, Runs, Shift, Timeline
+from gpuengine.limits import room
 from gpuengine.temporal.compiled import Always, Chained, CompiledLiteral, CompiledRule, Leaf, Shifted, Tree
 from gpuengine.temporal.encoding import Encoding
 from gpuengine.temporal.joins import is_plain, matches
@@ -34,6 +36,11 @@ _ALWAYS = Runs(
     np.array([INFINITY], np.int64),
     np.zeros(1, np.uint8),
 )
+_INTERVALS_AT_ONCE = 1 << 20
+_FEWEST_AT_ONCE = 1 << 14
+"""Matches are taken in pieces whose atoms have about so many intervals, fewer where memory is short."""
+_WORK_BYTES = 128
+"""About what an interval takes while it is met with others, and what follows is made of it."""
 _FEW = 256
 """So many atoms are looked at first to see whether anything holds at all."""
 
@@ -88,13 +95,35 @@ def _everything(compiled: CompiledRule, world: World, at_first: int | None = Non
     for driver, rows, columns in _all_matches(compiled, world, at_first):
         if columns:
             columns[driver] = rows[columns[driver]]
-        batch = _Batch(compiled, world, columns)
-        for literal in compiled.literals:
-            batch.meet(batch.reader(literal, Choice.ALL))
-        if not compiled.literals:
-            batch.meet(Reader(_ALWAYS, np.zeros(batch.count, np.uint32)))
-        batch.exclude_negated()
-        yield batch
+        for piece in _pieces(compiled, world, columns):
+            batch = _Batch(compiled, world, [column[piece] for column in columns])
+            for literal in compiled.literals:
+                batch.meet(batch.reader(literal, Choice.ALL))
+            if not compiled.literals:
+                batch.meet(Reader(_ALWAYS, np.zeros(batch.count, np.uint32)))
+            batch.exclude_negated()
+            yield batch
+
+
+def _pieces(compiled: CompiledRule, world: World, columns: Sequence[np.ndarray]) -> Iterator[slice]:
+    """Stretches of matches, in order: all of them, or as many at a time as fit memory."""
+    if not columns:
+        yield slice(None)
+        return
+    intervals = np.zeros(len(columns[0]), np.int64)
+    for atom, column in zip(compiled.atoms, columns, strict=True):
+        intervals += world.relations[atom.predicate].runs.counts[column]
+    total = int(intervals.sum())
+    if total <= _FEWEST_AT_ONCE:
+        yield slice(None)
+        return
+    left = room()
+    most = _INTERVALS_AT_ONCE if left is None else min(_INTERVALS_AT_ONCE, left // _WORK_BYTES)
+    most = max(most, _FEWEST_AT_ONCE)
+    targets = np.arange(most, total, most)
+    cuts = np.searchsorted(np.cumsum(intervals), targets, "right")
+    for begin, end in pairwise(np.unique([0, *cuts.tolist(), len(intervals)]).tolist()):
+        yield slice(begin, end)
 
 
 def _all_matches(
@@ -148,18 +177,19 @@ def _derive_from(compiled: CompiledRule, world: World, position: int, place: int
     for columns in matches(compiled.atoms, world.relations, driver, rows, world.find_constant):
         places = columns[driver]
         columns[driver] = rows[places]
-        batch = _Batch(compiled, world, columns, places)
-        if known is not None:
-            batch.meet(Reader(known, kept[batch.places], Choice.NEW))
-        else:
-            for other in literal.atoms[:place]:
-                batch.keep(~relations[other].in_delta(batch.columns[other]))
-            batch.meet(batch.reader(literal, Choice.NEW))
-        for number, other_literal in enumerate(compiled.literals):
-            if number != position:
-                batch.meet(batch.reader(other_literal, Choice.OLD if number < position else Choice.ALL))
-        batch.exclude_negated()
-        yield from _head(compiled, world, batch)
+        for piece in _pieces(compiled, world, columns):
+            batch = _Batch(compiled, world, [column[piece] for column in columns], places[piece])
+            if known is not None:
+                batch.meet(Reader(known, kept[batch.places], Choice.NEW))
+            else:
+                for other in literal.atoms[:place]:
+                    batch.keep(~relations[other].in_delta(batch.columns[other]))
+                batch.meet(batch.reader(literal, Choice.NEW))
+            for number, other_literal in enumerate(compiled.literals):
+                if number != position:
+                    batch.meet(batch.reader(other_literal, Choice.OLD if number < position else Choice.ALL))
+            batch.exclude_negated()
+            yield from _head(compiled, world, batch)
 
 
 class _Batch:

@@ -19,8 +19,9 @@ import numpy as np
 from gpuengine.errors import DataError
 from gpuengine.kernels.timeline import INFINITY, LARGEST, MINUS_INFINITY
 from gpuengine.language.diagnostics import counted
+from gpuengine.limits import charge
 from gpuengine.limits import check as check_memory
-from gpuengine.temporal.encoding import Encoding, overflow
+from gpuengine.temporal.encoding import Encoding, overflow, worst_of
 from gpuengine.temporal.lines import parse_fact
 from gpuengine.temporal.syntax import GivenFact, Interval
 from gpuengine.terms.text import Text, from_strings
@@ -32,6 +33,8 @@ TEXT_SUFFIXES = (".txt", ".facts")
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".arrow", ".arrows", ".ipc", ".feather")
 _CODECS = (".gz", ".zst")
 _PIECE = 1 << 20
+_BLOCK = 1 << 22
+"""So many bytes of text are read at a time; what is noted of their lines takes some times as much."""
 
 
 @dataclass
@@ -50,6 +53,12 @@ class GivenFacts:
 
     def __len__(self) -> int:
         return len(self.lower)
+
+    def arrays(self) -> Iterator[np.ndarray]:
+        """What it is kept in; facts of one file share the text."""
+        for text in self.arguments:
+            yield from (text.starts, text.ends, text.data)
+        yield from (self.lower, self.upper)
 
 
 @dataclass
@@ -93,19 +102,34 @@ def read_lines(
     if not data.strip():
         return []
     raw = np.frombuffer(data, np.uint8)
-    lines, spans = _scan(raw, kernel)
     bad = _BadLines(data, where)
-    if not data.isascii():
-        lines = _without_bad_text(data, raw, lines, bad, kernel)
-    status = lines[:, kernel.STATUS]
-    read = lines[status == kernel.READ]
     seen = dict(arities)
-    found = [] if timestamps else _plain_facts(raw, read, spans, seen, bad, kernel)
-    slow = lines[status != kernel.BLANK] if timestamps else lines[status == kernel.LEFT]
-    found += _slow_facts(slow, seen, bad, timestamps, kernel)
+    found: list[GivenFacts] = []
+    slow = []
+    for begin, end in _blocks(data):
+        lines, spans = _scan(raw, begin, end, kernel)
+        lines = _without_bad_text(data, begin, end, lines, bad, kernel)
+        status = lines[:, kernel.STATUS]
+        if timestamps:
+            slow.append(lines[status != kernel.BLANK])
+        else:
+            slow.append(lines[status == kernel.LEFT])
+            found += _plain_facts(raw, lines[status == kernel.READ], spans, seen, bad, kernel)
+        check_memory(f"reading {where}")
+    # After the others, and together: a comment may go over several lines, and blocks.
+    found += _slow_facts(np.concatenate(slow), seen, bad, timestamps, kernel)
     bad.report(problems)
     problems.check()
     return found
+
+
+def _blocks(data: bytes) -> Iterator[tuple[int, int]]:
+    """Stretches of whole lines, each of about `_BLOCK` bytes."""
+    begin = 0
+    while begin < len(data):
+        end = data.find(b"\n", begin + _BLOCK) + 1 or len(data)
+        yield begin, end
+        begin = end
 
 
 class _BadLines:
@@ -137,22 +161,25 @@ class _BadLines:
 
 
 def _without_bad_text(
-    data: bytes, raw: np.ndarray, lines: np.ndarray, bad: _BadLines, kernel: Any
+    data: bytes, begin: int, end: int, lines: np.ndarray, bad: _BadLines, kernel: Any
 ) -> np.ndarray:
-    """The lines that are UTF-8; the others are bad."""
+    """The lines of a block that are UTF-8; the others are bad."""
+    block = data[begin:end]
+    if block.isascii():
+        return lines
     try:
-        data.decode()
+        block.decode()
         return lines
     except UnicodeDecodeError:
         pass  # which lines?
-    starts = lines[:, kernel.LINE_START]
+    odd = begin + np.flatnonzero(np.frombuffer(block, np.uint8) >= 128)
     is_good = np.ones(len(lines), np.bool_)
-    for place in np.unique(np.searchsorted(starts, np.flatnonzero(raw >= 128), "right") - 1).tolist():
-        start, end = int(starts[place]), int(lines[place, kernel.LINE_END])
+    for place in np.unique(np.searchsorted(lines[:, kernel.LINE_START], odd, "right") - 1).tolist():
+        line_start, line_end = lines[place, [kernel.LINE_START, kernel.LINE_END]].tolist()
         try:
-            data[start:end].decode()
+            data[line_start:line_end].decode()
         except UnicodeDecodeError:
-            bad.add(start, end, "this is no UTF-8 text")
+            bad.add(line_start, line_end, "this is no UTF-8 text")
             is_good[place] = False
     return lines[is_good]
 
@@ -161,15 +188,16 @@ def _other_arity(name: str, here: int, known: int) -> str:
     return f"{name} has {counted(here, 'argument')} here, but {known} elsewhere"
 
 
-def _scan(raw: np.ndarray, kernel: Any) -> tuple[np.ndarray, np.ndarray]:
-    """What the kernel reads of each line, and the spans of all arguments."""
-    most_lines = int(np.count_nonzero(raw == 10)) + 1
-    most_spans = int(np.count_nonzero(raw == 44)) + most_lines
+def _scan(raw: np.ndarray, begin: int, end: int, kernel: Any) -> tuple[np.ndarray, np.ndarray]:
+    """What the kernel reads of each line of a block, and the spans of all arguments."""
+    block = raw[begin:end]
+    most_lines = int(np.count_nonzero(block == 10)) + 1
+    most_spans = int(np.count_nonzero(block == 44)) + most_lines
     lines = np.zeros((most_lines, kernel.WORDS), np.int64)
     spans = np.empty((most_spans, 2), np.int64)
     state = np.zeros(2, np.int64)
-    stopped = kernel.scan_lines(raw, 0, len(raw), lines, most_lines, spans, most_spans, state)
-    assert stopped == len(raw)
+    stopped = kernel.scan_lines(raw, begin, end, lines, most_lines, spans, most_spans, state)
+    assert stopped == end
     return lines[: state[0]], spans[: state[1]]
 
 
@@ -219,19 +247,29 @@ def _encoded_ends(rows: np.ndarray, kernel: Any) -> tuple[np.ndarray, np.ndarray
     ):
         amount = rows[:, value]
         if digits:
-            limit = LARGEST // (2 * scale)
-            if (np.abs(amount) >= limit).any():
-                worst = int(amount[np.argmax(np.abs(amount))])
-                raise overflow(Fraction(worst), scale)
-            amount = amount * np.power(10, digits - rows[:, decimals])
+            missing = digits - rows[:, decimals]
+            sizes = np.abs(amount).astype(np.float64) * 10.0**missing
+            if sizes.max() >= LARGEST / 2:
+                raise overflow(_worst_time(rows, kernel), scale)
+            amount = amount * np.power(10, missing)
         values.append((2 * amount, rows[:, kind]))
     (low, low_kind), (up, up_kind) = values
     low = np.where(low_kind == kernel.INFINITE, MINUS_INFINITY, low + (low_kind == kernel.OPEN))
     up = np.where(up_kind == kernel.INFINITE, INFINITY, up - (up_kind == kernel.OPEN))
     finite = np.concatenate([low[low != MINUS_INFINITY], up[up != INFINITY]])
     if len(finite) and int(np.abs(finite).max()) >= LARGEST:
-        raise overflow(Fraction(int(finite[np.argmax(np.abs(finite))]) // 2), scale)
+        raise overflow(Fraction(int(finite[np.argmax(np.abs(finite))]), 2 * scale), scale)
     return low, up, scale, low > up
+
+
+def _worst_time(rows: np.ndarray, kernel: Any) -> Fraction:
+    """Of all times that the kernel read the one with the most decimals, of those the largest."""
+    times = []
+    for value, decimals in ((kernel.LOW, kernel.LOW_DIGITS), (kernel.HIGH, kernel.HIGH_DIGITS)):
+        finest = rows[rows[:, decimals] == rows[:, decimals].max()]
+        largest = finest[np.argmax(np.abs(finest[:, value]))]
+        times.append(Fraction(int(largest[value]), 10 ** int(largest[decimals])))
+    return worst_of(times)
 
 
 def _slow_facts(
@@ -374,6 +412,7 @@ def content_of(path: Path) -> bytes:
 
             with pa.input_stream(str(path), compression="zstd") as content:
                 return _all_of(content, path)
+        charge(path.stat().st_size, f"the text of {path}")
         return path.read_bytes()
     except (zlib.error, EOFError) as error:
         raise DataError(f"can't read {path}: damaged: {error}") from error

@@ -15,6 +15,9 @@ import numpy as np
 
 from gpuengine.errors import EvaluationError
 from gpuengine.kernels.timeline import INFINITY, LARGEST, MINUS_INFINITY, Merged
+from gpuengine.limits import charge
+from gpuengine.limits import check as check_memory
+from gpuengine.limits import current as current_limits
 from gpuengine.temporal.compiled import CompiledLiteral, CompiledRule, compile_rule
 from gpuengine.temporal.evaluation import Derived, World, derive, derive_new, ends_of, holds_anywhere
 from gpuengine.temporal.propagation import is_backward, is_forward
@@ -135,12 +138,19 @@ class _Run:
             started = time.perf_counter()
             # Definition 3 has no instance of a body without atoms, but it holds from the first round on.
             apply = derive if self._is_first and not compiled.atoms else function
-            found = list(apply(compiled, self._world))
-            if found:
-                derived.setdefault(compiled.head.predicate, []).extend(found)
+            self._limit(compiled)
+            for part in apply(compiled, self._world):
+                derived.setdefault(compiled.head.predicate, []).append(part)
+                check_memory(f"facts of {compiled.head.predicate}")
             seconds[compiled.number] = seconds.get(compiled.number, 0.0) + time.perf_counter() - started
         self._is_first = False
         return derived
+
+    @staticmethod
+    def _limit(compiled: CompiledRule) -> None:
+        """Have whoever runs out of memory say by which rule."""
+        if (limits := current_limits()) is not None:
+            limits.doing = lambda: f"deriving by: {compiled.rule}"
 
     def _coalesce(self, derived: dict[str, list[Derived]]) -> int:
         """Lines 4 and 5: C and the delta; how many facts are new."""
@@ -151,6 +161,7 @@ class _Run:
         new = 0
         for name in list(derived):
             parts = derived.pop(name)
+            charge(sum(array.nbytes for part in parts for array in part), f"facts of {name}")
             columns = parts[0] if len(parts) == 1 else tuple(map(np.concatenate, zip(*parts, strict=True)))
             merged = relations[name].merge(*columns, keep_old=self._log is not None)
             check_fits(name, merged)

@@ -9,6 +9,7 @@ import numpy as np
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.timeline import CpuTimeline
 from gpuengine.kernels.timeline import Merged, Pool, Runs
+from gpuengine.limits import charge
 from gpuengine.schemes.table import Table
 from gpuengine.temporal.encoding import Encoding
 from gpuengine.terms.tables import RowTable
@@ -16,6 +17,10 @@ from gpuengine.terms.tables import RowTable
 TIMELINE = CpuTimeline()
 _ANY_ATOM = (0, (1 << 32) - 1)
 _LEAST_WASTE = 1 << 12
+_INTERVAL_BYTES = 17
+"""What an interval takes in a pool: two ends and a flag."""
+_GROUPED_BYTES = 40
+"""What an interval that is put in takes until it is."""
 
 
 class TemporalRelation:
@@ -81,6 +86,10 @@ class TemporalRelation:
         if self.pool.used > 2 * self.pool.live + _LEAST_WASTE and not keep_old:
             TIMELINE.compact(self.pool)
         is_first = self.pool.live == 0
+        needed = _GROUPED_BYTES * len(atoms)
+        if self.pool.used + len(atoms) > len(self.pool.runs.lower):
+            needed += (self.pool.used + len(atoms)) * _INTERVAL_BYTES * 3 // 2
+        charge(needed, f"facts of {self.name}")
         merged = TIMELINE.merge(self.pool, atoms, lower, upper, keep_old=keep_old)
         self.pool.runs.changed()
         self.delta = merged.rows
@@ -201,6 +210,24 @@ class TemporalRelation:
         self.delta = np.zeros(0, np.uint32)
         self.is_all_new = True
         self._mask = None
+
+    def forget(self, atoms: int) -> None:
+        """Have the first `atoms` atoms only; the others hold at no time."""
+        if atoms == self.atoms:
+            return
+        kept = np.ascontiguousarray(self._atoms.rows[:atoms])
+        self._atoms = RowTable(self.name, max(self.arity, 1), 0)
+        self._atoms.intern(kept)
+        runs, used = self.pool.runs, self.pool.used
+        self.pool.runs = Runs(
+            runs.starts[:atoms].copy(),
+            runs.counts[:atoms].copy(),
+            runs.lower[:used].copy(),
+            runs.upper[:used].copy(),
+            runs.flags[:used].copy(),
+        )
+        self.pool.rows = atoms
+        self._table = self._mask = None
 
     def _grow(self, rows: int) -> None:
         pool = self.pool

@@ -8,6 +8,7 @@ predicates reach.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from os import PathLike
 from types import TracebackType
@@ -17,7 +18,6 @@ import numpy as np
 
 from gpuengine.errors import GpuEngineError
 from gpuengine.kernels.timeline import INFINITY, MINUS_INFINITY, Merged, Runs
-from gpuengine.limits import Limits
 from gpuengine.temporal.compiled import compile_rule
 from gpuengine.temporal.constraints import check_constraints
 from gpuengine.temporal.editing import Edited, difference, with_rules, without_rules
@@ -35,6 +35,7 @@ from gpuengine.terms.dictionary import Dictionary
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from gpuengine.maintenance.transaction import Wait
     from gpuengine.temporal.evaluation import World
 
 
@@ -103,8 +104,10 @@ class TemporalUpdate:
     raises, or if committing does, nothing has changed. Afterwards `change` says what came of it.
     """
 
-    def __init__(self, engine: TemporalEngine) -> None:
+    def __init__(self, engine: TemporalEngine, wait: Wait = "default") -> None:
         self._engine = engine
+        self._wait = wait
+        self._turn = ExitStack()
         self._steps: list[tuple[bool, GivenFacts]] = []
         self._program = engine.program
         self._arities = engine.arities
@@ -112,13 +115,19 @@ class TemporalUpdate:
         self.skipped = 0
 
     def __enter__(self) -> TemporalUpdate:
+        self._turn.enter_context(self._engine.turn(self._wait))
+        # Another thread may have changed them before it was this one's turn.
+        self._program, self._arities = self._engine.program, self._engine.arities
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self._change = _Commit(self._engine, self._steps, self._program, self._arities).perform()
+        with self._turn:
+            if kind is None:
+                commit = _Commit(self._engine, self._steps, self._program, self._arities)
+                with self._engine.limits("updating").applied():
+                    self._change = commit.perform()
 
     @property
     def change(self) -> TemporalChange:
@@ -178,7 +187,7 @@ class TemporalUpdate:
         self, came: bool, what: str | PathLike[str], data: Any, on_error: OnError, timestamps: bool
     ) -> None:
         problems = Problems(on_error)
-        with Limits(doing=lambda: f"reading {what}").applied():
+        with self._engine.limits(f"reading {what}").applied():
             found = list(self._engine.read(what, data, problems, timestamps, self._arities))
         for facts in found:
             self._engine.check(facts, self._arities)
@@ -232,6 +241,7 @@ class _Commit:
         self._steps = [*((True, facts) for facts in pending), *self._steps]
         program, arities = engine.program, engine.arities
         before, stated = dict(state.world.relations), dict(engine.stated)
+        atoms = [(relation, relation.atoms) for relation in (*before.values(), *stated.values())]
         was_cut, notes = engine.sides_cut(state.bounds), state.notes
         try:
             if self._added or self._removed:
@@ -268,6 +278,8 @@ class _Commit:
             engine.adopt(state)
             for entry in reversed(self._undo):
                 entry.undo()
+            for relation, known in atoms:
+                relation.forget(known)
             raise
         for relation in engine.state.world.relations.values():
             relation.settle()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuengine.kernels.timeline import INFINITY, MINUS_INFINITY
+from gpuengine.limits import charge
 from gpuengine.temporal.encoding import Encoding
 from gpuengine.temporal.relations import TemporalRelation
 from gpuengine.temporal.spelling import constant_text, decimal_digits, time_text
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow as pa
+
+_FACT_BYTES = 2 * 8 + 4
+"""What a fact takes in a view besides its arguments: both ends, and the number of its atom on the way."""
+_LINE_BYTES = 400
+"""About what a fact takes as a line, with the parts that it is put together from."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class TemporalView:
     ) -> None:
         self.name = name
         self.arguments = list(columns)
+        charge(len(relation) * (_FACT_BYTES + 4 * relation.arity), f"a view of {name}")
         atoms, lower, upper = relation.entries()
         self._ids = [relation.column(j, atoms) for j in range(relation.arity)]
         self._lower, self._upper = lower.copy(), upper.copy()
@@ -96,6 +103,7 @@ class TemporalView:
         """All facts as an Arrow table."""
         import pyarrow as pa
 
+        charge(len(self) * _FACT_BYTES, f"a table of {self.name}")
         arrays = [self._dictionary.text(ids).to_arrow(large=False) for ids in self._ids]
         return pa.table([*arrays, *self._times()], names=self.columns)
 
@@ -120,6 +128,7 @@ class TemporalView:
 
     def lines(self) -> list[str]:
         """Each fact as ``P(a,b)@[0,2.5)``, sorted."""
+        charge(len(self) * _LINE_BYTES, f"the text of {self.name}")
         texts = []
         for ids in self._ids:
             codes, places = np.unique(ids, return_inverse=True)

@@ -81,7 +81,7 @@ def test_stats_say_what_crossed_the_bus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     device = EmulatedDevice(1)
-    monkeypatch.setattr(command, "backend_of", lambda arguments: {"backend": CudaBackend(device)})
+    monkeypatch.setattr(command, "engine_options", lambda arguments: {"backend": CudaBackend(device)})
     (tmp_path / "rules.mtl").write_text(PROGRAM)
     (tmp_path / "facts.txt").write_text(FACTS)
     start = ("run", tmp_path / "rules.mtl", "-F", tmp_path / "facts.txt", "-D", tmp_path / "out")
