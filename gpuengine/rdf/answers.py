@@ -12,10 +12,10 @@ from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import SYMBOL, Atom, AtomArg, Constant
 from gpuengine.language.program import Rule as CoreRule
 from gpuengine.language.program import Variable as CoreVariable
-from gpuengine.rdf.equality import Classes
+from gpuengine.rdf.equality import Classes, is_among
 from gpuengine.rdf.graph import Among
 from gpuengine.rdf.layout import QUADS, TRIPLES, Layout
-from gpuengine.rdf.quads import DictionaryTerms
+from gpuengine.rdf.quads import DictionaryTerms, distinct_ids
 from gpuengine.rdf.rules import Argument, Triple, Variable
 from gpuengine.rdf.terms import TYPE
 from gpuengine.schemes.closure import Closure
@@ -81,11 +81,10 @@ class Answering:
         if any(self._is_unknown(atom) for atom in atoms):
             return {name: np.zeros(0, np.uint32) for name in names or [""]}
         found = self._answers(atoms, names, tables)
-        if not self._expands or any(pattern.graph is not None for pattern in patterns):
-            return found
-        found = self._classes.expanded(found, among)
-        for pattern, atom in zip(patterns, atoms, strict=True):
-            if atom.relation == ALL:
+        if self._expands and all(pattern.graph is None for pattern in patterns):
+            found = self._classes.expanded(found, among)
+        for pattern in patterns:
+            if all(isinstance(place, Variable) for place in _places(pattern)) and pattern.graph is None:
                 found = self._shown(found, pattern)
         return found
 
@@ -249,8 +248,8 @@ class Answering:
 
     def _auxiliary(self, column: np.ndarray) -> np.ndarray:
         """A mask of the terms that rules need for themselves."""
-        ids, which = np.unique(column, return_inverse=True)
-        return self._terms.begin_with(ids, AUXILIARY)[which]
+        ids = distinct_ids(column)
+        return is_among(ids[self._terms.begin_with(ids, AUXILIARY)], column)
 
     def _visible(
         self, columns: list[np.ndarray], predicate: str, klass: str | None, generalised: bool

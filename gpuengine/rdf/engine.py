@@ -36,6 +36,7 @@ from gpuengine.rdf.equality import (
 from gpuengine.rdf.graph import Among, Graph
 from gpuengine.rdf.knowledge import Entailment, Knowledge
 from gpuengine.rdf.layout import RAW, REPRESENTATIVE, SAME, TRIPLES, Layout
+from gpuengine.rdf.literals import Literals, Mentions, stated_literals
 from gpuengine.rdf.quads import NO_GRAPH, DictionaryTerms, Quads, as_quads, joined
 from gpuengine.rdf.routing import route
 from gpuengine.rdf.rules import Rule, Triple, canonical
@@ -100,6 +101,7 @@ class RdfEngine(NotCopied):
         self._pending: list[Quads] = []
         self._engine: Engine | None = None
         self._knowledge: Knowledge | None = None
+        self._literals: Literals | None = None
         self._classes = Classes.none()
         self._equated: Materialisation | None = None
         """The last state of the engine in which all terms that are the same have one representative."""
@@ -185,8 +187,9 @@ class RdfEngine(NotCopied):
         knowledge = Knowledge.of(self.entailment, quads, self.terms, self.rules)
         if self._represents and not keeps_equality(self.rules.values()):
             knowledge = self._with_copies(knowledge)
-        facts, knowledge = knowledge.literal_facts(self.terms)
-        quads = joined([quads, as_quads(facts, self.terms)]) if facts else quads
+        self._literals = Literals.of(knowledge.literals, quads, self.terms, self.rules)
+        if facts := self._literals.triples():
+            quads = joined([quads, as_quads(facts, self.terms)])
         if self._represents and knowledge.equates:
             self.layout = Layout.of((knowledge.rules | self.rules).values(), equality=True)
             named = named_terms((knowledge.rules | self.rules).values(), self.layout, self.terms)
@@ -260,6 +263,15 @@ class RdfEngine(NotCopied):
                 self.rules,
             )
         return self._knowledge
+
+    @property
+    def literals(self) -> Literals:
+        """What is stated of the literals that are mentioned."""
+        if self._literals is None:
+            self._literals = stated_literals(
+                self.knowledge.literals, self.engine, self.layout, self.terms, self._classes, self.rules
+            )
+        return self._literals
 
     def clauses(self, clauses: Clauses, known: set[str]) -> str:
         """The text of clauses, with the declarations that it needs beside the relations known."""
@@ -493,6 +505,7 @@ class RdfUpdate(NotCopied):
         self._update = update
         self._rules = dict(owner.rules)
         self._knowledge: Knowledge | None = None
+        self._literals: Literals | None = None
         self._changes: list[tuple[bool, Quads]] = []
         self._added: list[str] = []
         self._removed: list[str] = []
@@ -540,6 +553,8 @@ class RdfUpdate(NotCopied):
                 owner._knowledge = self._knowledge
             if owner._represents:
                 self._equated = owner.equate(watch=self._update.watch)
+            if self._literals is not None:
+                owner._literals = self._literals.settled()
         except BaseException:
             notes, owner.rules, owner.entailment, owner._classes, owner._knowledge = before
             owner.engine.note(notes)
@@ -612,7 +627,7 @@ class RdfUpdate(NotCopied):
             change(relation, EncodedFacts(columns, len(columns[0])))
 
     def _learn(self) -> Classes:
-        """Change the rules that axioms were compiled to, state what holds of new literals, and have the terms
+        """Change the rules that axioms were compiled to, state what holds of literals, and have the terms
         that are stated to be the same in one class; the classes then."""
         owner = self._owner
         if owner.entailment is None:
@@ -622,9 +637,7 @@ class RdfUpdate(NotCopied):
         represents = owner._represents
         if represents and not keeps_equality(self._rules.values()):
             after = self._copied(after)
-        facts, after = after.literal_facts(owner.terms)
-        if facts:
-            self._change(True, as_quads(facts, owner.terms))
+        self._learn_literals(after)
         classes = Classes.none()
         if represents:
             restatement = Restatement(owner.engine, owner.layout, owner.terms, owner._classes, self._changes)
@@ -644,6 +657,21 @@ class RdfUpdate(NotCopied):
             self._remove([rule for key, rule in before.rules.items() if key not in after.rules])
         self._knowledge = after
         return classes
+
+    def _learn_literals(self, knowledge: Knowledge) -> None:
+        """State what holds of literals that are mentioned now, and no longer what held of those that were."""
+        owner, facts = self._owner, knowledge.literals
+        before = owner.literals
+        if facts == before.facts and facts.says_nothing:
+            return
+        mentions = Mentions(owner.engine, owner.layout, owner.terms, owner._classes, self._changes)
+        if facts == before.facts:
+            self._literals = mentions.after(before, (owner.rules, self._rules))
+        else:
+            self._literals = mentions.all_after(facts, self._rules)
+        gone, come = before.until(self._literals)
+        self._change(False, as_quads(gone, owner.terms))
+        self._change(True, as_quads(come, owner.terms))
 
     def _copied(self, knowledge: Knowledge) -> Knowledge:
         """That with facts for every one of the terms that are the same."""

@@ -291,7 +291,7 @@ class Restatement:
         """Change the facts to what they are with other classes."""
         before = self._before
         touched = self._touched(after)
-        stated = self._stated(touched)
+        stated = given_triples(self._engine, self._layout, self._terms, before, touched)
         with_classes = Table("stated", 3, CPU)
         _add(with_classes, stated)
         for inserts, quads in self._changes:
@@ -329,18 +329,6 @@ class Restatement:
                 for classes in (before, after):
                     found.append(classes.within(classes.of(column[classes.have(column)])))
         return np.unique(np.concatenate(found)).astype(np.uint32)
-
-    def _stated(self, touched: np.ndarray) -> list[np.ndarray]:
-        """The stated triples that mention terms, as they were given."""
-        raw = self._engine.loaded[RAW].columns()
-        rows = _any(touched, raw)
-        parts = [[column[rows] for column in raw]]
-        alone = touched[~self._before.have(touched)]
-        if len(alone):
-            for columns in stated_columns(self._engine, self._layout, self._terms, alone):
-                rows = _any(alone, columns) & ~_any(self._before.members, columns)
-                parts.append([column[rows] for column in columns])
-        return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
 
     def _reflexive(self, representatives: np.ndarray) -> Quads:
         same = np.repeat(self._terms.add([SAME]), len(representatives)).astype(np.uint32)
@@ -402,6 +390,19 @@ def given_quads(engine: Engine, layout: Layout, terms: Terms, classes: Classes) 
             columns = [column[rows] for column in columns]
         parts.append(_as_quads(columns))
     return joined([*parts, _as_quads(engine.loaded[RAW].columns())])
+
+
+def given_triples(
+    engine: Engine, layout: Layout, terms: Terms, classes: Classes, mentioned: np.ndarray
+) -> list[np.ndarray]:
+    """The stated triples of the default graph that mention terms, as they were given."""
+    raw = engine.loaded[RAW].columns()
+    parts = [_rows(raw, _any(mentioned, raw))]
+    alone = mentioned[~classes.have(mentioned)]
+    if len(alone):
+        for columns in stated_columns(engine, layout, terms, alone):
+            parts.append(_rows(columns, _any(alone, columns) & ~_any(classes.members, columns)))
+    return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
 
 
 def _any(some: np.ndarray, columns: Sequence[np.ndarray]) -> np.ndarray:

@@ -10,13 +10,12 @@ import numpy as np
 
 from gpuengine.rdf.graph import Terms
 from gpuengine.rdf.ontology import SAME, STRUCTURE, Statement, is_axiom_class
-from gpuengine.rdf.quads import NO_GRAPH, DictionaryTerms, Quads
+from gpuengine.rdf.quads import NO_GRAPH, DictionaryTerms, Quads, distinct_ids
 from gpuengine.rdf.rules import Rule, Variable, canonical
 from gpuengine.rdf.terms import TYPE, is_literal
 
 if TYPE_CHECKING:
-    from gpuengine.rdf.datatypes import Value
-    from gpuengine.rdf.owl import Compiled
+    from gpuengine.rdf.owl import Compiled, LiteralFacts
 
 
 @dataclass(frozen=True)
@@ -46,14 +45,10 @@ class Knowledge:
     """Whether things may be stated to be the same, or rules of the user's own say so."""
     compiled: Compiled | None = None
     rules: dict[Rule, Rule] = field(default_factory=dict)
-    literals_below: int = 0
-    """The literals with smaller ids have had their facts."""
-    first: dict[Value, str] = field(default_factory=dict)
-    """A literal for each value that was met."""
 
     @staticmethod
     def of(
-        entailment: Entailment | None, quads: Quads, terms: Terms, rules: Iterable[Rule] = ()
+        entailment: Entailment | None, quads: Quads, terms: DictionaryTerms, rules: Iterable[Rule] = ()
     ) -> Knowledge:
         """That of triples, with rules of the user's own."""
         if entailment is None:
@@ -62,17 +57,18 @@ class Knowledge:
         return _compiled(Knowledge(entailment), axioms, equal, rules)
 
     def changed(
-        self, changes: Sequence[tuple[bool, Quads]], terms: Terms, rules: Iterable[Rule] = ()
+        self, changes: Sequence[tuple[bool, Quads]], terms: DictionaryTerms, rules: Iterable[Rule] = ()
     ) -> Knowledge:
         """That after triples came (True) and went (False), in this order; self if it is the same."""
-        axioms, equal = set(self.axioms), set(self.equal)
+        axioms, equal = self.axioms, self.equal
         for inserts, quads in changes:
-            found, pairs = axioms_of(quads, terms), _equalities(quads, terms)
-            axioms = axioms | set(found) if inserts else axioms - set(found)
-            equal = equal | set(pairs) if inserts else equal - set(pairs)
+            if found := axioms_of(quads, terms):
+                axioms = axioms.union(found) if inserts else axioms.difference(found)
+            if pairs := _equalities(quads, terms):
+                equal = equal.union(pairs) if inserts else equal.difference(pairs)
         if axioms == self.axioms and equal == self.equal and self.equality == _equates(equal, rules):
             return self
-        return _compiled(self, frozenset(axioms), frozenset(equal), rules)
+        return _compiled(self, axioms, equal, rules)
 
     def with_copies(self, rules: Iterable[Rule] = ()) -> Knowledge:
         """That where facts are stored for every one of the terms that are the same."""
@@ -85,14 +81,12 @@ class Knowledge:
         """Whether things may come to be the same."""
         return self.compiled is not None and self.compiled.literals.equal
 
-    def literal_facts(self, terms: DictionaryTerms) -> tuple[list[Statement], Knowledge]:
-        """What holds, by what they denote, of the literals that are new among the terms."""
-        if self.compiled is None or self.compiled.literals.says_nothing:
-            return [], self
-        ids = np.arange(self.literals_below, terms.bound, dtype=np.uint32)
-        texts = terms.texts(ids[terms.are_literals(ids)])
-        facts = self.compiled.literals.triples(texts, self.first)
-        return facts, replace(self, literals_below=terms.bound)
+    @property
+    def literals(self) -> LiteralFacts:
+        """What holds of literals."""
+        from gpuengine.rdf.owl import LiteralFacts
+
+        return LiteralFacts() if self.compiled is None else self.compiled.literals
 
 
 def _equates(equal: Iterable[tuple[int, int]], rules: Iterable[Rule]) -> bool:
@@ -119,7 +113,7 @@ def _compiled(
         equality=equality,
         representatives=entailment.represents,
     )
-    after = replace(
+    return replace(
         before,
         axioms=axioms,
         equal=equal,
@@ -127,9 +121,6 @@ def _compiled(
         compiled=compiled,
         rules={canonical(rule): rule for rule in compiled.rules},
     )
-    if before.compiled is None or compiled.literals != before.compiled.literals:
-        after = replace(after, literals_below=0, first={})  # other facts: for all literals again
-    return after
 
 
 def axioms_of(quads: Quads, terms: Terms) -> list[Statement]:
@@ -146,9 +137,7 @@ def axioms_of(quads: Quads, terms: Terms) -> list[Statement]:
 
 def _distinct(column: np.ndarray, terms: Terms) -> dict[int, str]:
     """The ids of a column and their texts."""
-    met = np.zeros(int(column.max()) + 1 if column.size else 0, np.bool_)
-    met[column] = True
-    ids = np.flatnonzero(met).astype(np.uint32)
+    ids = distinct_ids(column)
     return dict(zip(ids.tolist(), terms.texts(ids), strict=True))
 
 
@@ -159,10 +148,12 @@ def _where(column: np.ndarray, texts: dict[int, str], is_meant: Callable[[str], 
     return meant[column]
 
 
-def _equalities(quads: Quads, terms: Terms) -> list[tuple[int, int]]:
+def _equalities(quads: Quads, terms: DictionaryTerms) -> list[tuple[int, int]]:
+    """The pairs that are said to be the same; those of literals hold by what they denote, nobody says so."""
     same = terms.lookup(SAME)
     if same is None:
         return []
     s, p, o, g = quads.columns
     rows = np.flatnonzero((p == same) & (g == NO_GRAPH))
+    rows = rows[~terms.are_literals(s[rows])]
     return list(zip(s[rows].tolist(), o[rows].tolist(), strict=True))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import permutations
 
 from gpuengine.rdf import rdfs
 from gpuengine.rdf.datatypes import DATATYPES, LITERAL, DataRange, IllTyped, Value, value
@@ -50,8 +51,8 @@ names; the arguments are literals that denote different values."""
 
 @dataclass(frozen=True)
 class LiteralFacts:
-    """What holds of literals by what they denote, whether or not a triple has them: an engine states it
-    for the literals that its triples have. It never has to be taken back."""
+    """What holds of literals by what they denote. An engine states it for the literals that its stated
+    triples and rules mention, and takes it back with the last of these; see `gpuengine.rdf.literals`."""
 
     ranges: Mapping[str, DataRange] = field(default_factory=dict)
     """Those that rules ask for members of."""
@@ -75,24 +76,33 @@ class LiteralFacts:
     def says_nothing(self) -> bool:
         return not (self.ranges or self.equal or self.different)
 
-    def triples(self, literals: Iterable[str], first: dict[Value, str] | None = None) -> list[Statement]:
-        """The triples for some literals: dt-type2, dt-eq and, for each pair, dt-diff. `first` has a
-        literal for each value that was met before, and takes those that are met now."""
+    def by_value(self, literals: Iterable[str]) -> dict[Value, tuple[str, ...]]:
+        """The literals that denote something, by what they denote."""
+        found: dict[Value, tuple[str, ...]] = {}
+        for text in dict.fromkeys(literals):
+            denoted = self.value(text)
+            if isinstance(denoted, tuple):
+                found[denoted] = (*found.get(denoted, ()), text)
+        return found
+
+    def of_values(self, literals: Mapping[Value, tuple[str, ...]]) -> list[Statement]:
+        """dt-type2 and dt-eq: the triples for literals of some values, whatever other literals there are."""
+        found = []
+        for denoted, texts in literals.items():
+            ranges = [name for name, each in self.ranges.items() if each.contains(denoted)]
+            found += [(text, TYPE, name) for text in texts for name in ranges]
+            if self.equal or self.different:
+                found += [(texts[0], self.same, text) for text in texts[1:]]
+        return found
+
+    def triples(self, literals: Mapping[Value, tuple[str, ...]]) -> list[Statement]:
+        """The triples for literals by value: dt-type2, dt-eq and, for each pair of values, dt-diff."""
         if self.says_nothing:
             return []
-        first = {} if first is None else first
-        read = [(text, self.value(text)) for text in dict.fromkeys(literals)]
-        known = [(text, v) for text, v in read if isinstance(v, tuple)]
-        found = [(text, TYPE, name) for text, v in known for name, r in self.ranges.items() if r.contains(v)]
-        if self.equal or self.different:
-            found += [(first[v], self.same, text) for text, v in known if first.setdefault(v, text) != text]
+        found = self.of_values(literals)
         if self.different:
-            pairs = (
-                (one, other) for one, v in known for other_value, other in first.items() if v != other_value
-            )
-            found += [
-                (a, owl("differentFrom"), b) for one, other in pairs for a, b in ((one, other), (other, one))
-            ]
+            firsts = [texts[0] for texts in literals.values()]
+            found += [(one, owl("differentFrom"), other) for one, other in permutations(firsts, 2)]
         return found
 
 

@@ -146,6 +146,13 @@ def _as_text(term: Any) -> str | None:
     raise DataError(f"a term is an Iri, a Blank, a Literal or its text, not {type(term).__name__}")
 
 
+def distinct_ids(column: np.ndarray) -> np.ndarray:
+    """The ids of a column, each once, in order."""
+    met = np.zeros(int(column.max()) + 1 if column.size else 0, np.bool_)
+    met[column] = True
+    return np.flatnonzero(met).astype(np.uint32)
+
+
 def joined(parts: Sequence[Quads]) -> Quads:
     """All triples of several."""
     if len(parts) == 1:

@@ -56,7 +56,7 @@ def compiled_closure(
     axioms = [each for each in statements if is_axiom(each)]
     compiled = compile_ontology(axioms, profile, equality=same, **options)
     literals = {term for triple in (*statements, *others) for term in triple if term.startswith('"')}
-    facts = compiled.literals.triples(literals)
+    facts = compiled.literals.triples(compiled.literals.by_value(sorted(literals)))
     return closure([*statements, *facts], compiled.rules), compiled
 
 
