@@ -8,7 +8,7 @@ BENCH ?= generated
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench wheel clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,9 +36,9 @@ DEMO = $(BIN)/gpuengine run examples/road-graph/reach.dl -F examples/road-graph/
 	--backend cpu --stats
 
 demo: $(VENV)/installed-core ## materialise a real road graph; prints relations, sizes, times
-	@echo "First run: kernels that are not in the cache yet are compiled, once for this machine."
+	@echo "First run: a clone compiles the kernels that are not in the cache yet, once for this machine."
 	@$(DEMO)
-	@echo "Second run: every kernel comes from the cache."
+	@echo "Second run: every kernel comes from the cache, as in a wheel that brings them (make wheel)."
 	@$(DEMO)
 	@echo "The facts are in $(OUT)/road-graph. Next: $(BIN)/gpuengine plan examples/road-graph/reach.dl"
 
@@ -54,6 +54,9 @@ test: lint ## lint, and the whole test suite
 
 bench: $(VENV)/installed-bench ## compare with the peers found on this machine
 	$(BIN)/python -m bench run $(BENCH)
+
+wheel: $(BIN)/python ## dist/gpuengine-….whl with compiled kernels for this kind of machine
+	GPUENGINE_WHEEL_KERNELS=all $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist .
 
 clean: ## remove everything that was made here
 	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis \

@@ -10,7 +10,7 @@ import mmap
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +19,7 @@ UNKNOWN_FREE = 8 << 30
 _MOST_FOR_A_COMPILER = 1 << 30
 _code = 0
 _adding = threading.Lock()
+_listeners: list[Callable[[str | None], None]] = []
 _UNLIMITED = 1 << 60
 """Control groups of version 1 say "no limit" by a number beyond every machine."""
 
@@ -65,16 +66,28 @@ def code_memory() -> int:
     return _code
 
 
+def tell_when_compiling(listener: Callable[[str | None], None]) -> None:
+    """Have `listener` told which code is compiled from now on, and None when that is done.
+
+    It takes the place of the one before: there is one line to show it in.
+    """
+    _listeners[:] = [listener]
+
+
 @contextmanager
-def loading_code() -> Iterator[None]:
-    """What the process comes to hold inside is code."""
+def compiling(name: str) -> Iterator[None]:
+    """`name` is compiled inside, which may take seconds; what the process comes to hold is code."""
     global _code
     before = resident_memory()
     with _adding:
         _code += _MOST_FOR_A_COMPILER  # what it needs on the way
+    for listener in _listeners:
+        listener(name)
     try:
         yield
     finally:
+        for listener in _listeners:
+            listener(None)
         with _adding:
             _code += max(0, resident_memory() - before) - _MOST_FOR_A_COMPILER
 

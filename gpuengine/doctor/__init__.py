@@ -99,7 +99,7 @@ def _memory(group: str) -> Finding:
 
 
 def _libraries() -> Iterator[Finding]:
-    for name in ("numpy", "numba", "llvmlite", "pyarrow", "lark", "rich"):
+    for name in ("numpy", "numba", "llvmlite", "pyarrow", "rich"):
         yield _package("Libraries", name, f"pip install {name}", needed=True)
 
 
@@ -120,12 +120,16 @@ def _kernels() -> Iterator[Finding]:
     group = "Engine"
     try:
         from gpuengine.engine import Engine
+        from gpuengine.kernels.cpu import shipped
         from gpuengine.kernels.cpu.jit import cache_directory, compile_seconds
     except ImportError as error:
         advice = "reinstall: pip install --force-reinstall gpuengine"
         yield Finding(group, "import", "failed", str(error), advice, needed=True)
         return
-    yield _cache(group, cache_directory())
+    level = shipped.level()
+    brought = f"came compiled, for {level}" if level else "compiled when first needed, then cached"
+    yield Finding(group, "kernels", "ok", brought)
+    yield _cache(group, cache_directory(), level is None)
     started = time.perf_counter()
     try:
         answers = len(Engine(_SELF_TEST).materialise()["path"])
@@ -133,14 +137,14 @@ def _kernels() -> Iterator[Finding]:
         yield Finding(group, "self-test", "failed", str(error), "see the line above", needed=True)
         return
     seconds = time.perf_counter() - started
-    compiled = f"{len(compile_seconds)} kernels compiled" if compile_seconds else "kernels from the cache"
+    compiled = f"{len(compile_seconds)} kernels compiled" if compile_seconds else "no kernel compiled"
     value = f"{answers} facts derived in {seconds:.2f} s, {compiled}"
     yield Finding(
         group, "self-test", _ok(answers == 9), value, "expected 9 facts" if answers != 9 else "", True
     )
 
 
-def _cache(group: str, folder: Path) -> Finding:
+def _cache(group: str, folder: Path, is_needed: bool) -> Finding:
     kept = sum(1 for _ in folder.glob("kernels/*/*.bin")) if folder.is_dir() else 0
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -151,7 +155,8 @@ def _cache(group: str, folder: Path) -> Finding:
         return Finding(
             group, "kernel cache", "missing", f"{folder} is not writable: {error.strerror}", advice
         )
-    state = f"{kept} compiled kernels" if kept else "empty: the first run compiles"
+    empty = "empty: the first run compiles" if is_needed else "empty"
+    state = f"{kept} compiled kernels" if kept else empty
     return Finding(group, "kernel cache", "ok", f"{folder}, {state}")
 
 

@@ -7,7 +7,8 @@ A kernel is a plain Python function over pointers and integers with a fixed sign
 
 The first call compiles it with numba (nopython, no GIL) and stores the machine code in the cache
 directory; later processes load that code through llvmlite without importing numba, whose import
-alone takes longer than many whole programs.  Pointers are indexed like arrays; lengths are
+alone takes longer than many whole programs. A wheel may bring all of them compiled (see `shipped`): then
+neither is needed. Pointers are indexed like arrays; lengths are
 passed beside them; nothing is bounds-checked and nothing can raise: kernels report by return value.
 In the checked build, for tests and for whoever looks for a wrong index, every index is (see `checked`).
 Calls release the GIL.
@@ -36,9 +37,9 @@ from typing import Any
 import numpy as np
 
 from gpuengine.kernels.addresses import CHECKED, data_address
-from gpuengine.kernels.cpu import checked
+from gpuengine.kernels.cpu import checked, shipped
 from gpuengine.kernels.cpu.code_files import read_code, write_code
-from gpuengine.machine import home_folder, loading_code
+from gpuengine.machine import compiling, home_folder
 
 _CTYPES: dict[str, Any] = {
     "i4": ctypes.c_int32,
@@ -52,7 +53,7 @@ _DEVICE: dict[int, types.FunctionType] = {}
 _INTRINSIC: dict[int, Callable[[], Any]] = {}
 _lock = threading.RLock()
 compile_seconds: dict[str, float] = {}
-"""Seconds spent compiling, by kernel, in this process; empty when every kernel came from the cache."""
+"""Seconds spent compiling, by kernel, in this process; empty when every kernel was there already."""
 
 
 def device(function: Any) -> Any:
@@ -96,10 +97,11 @@ class Kernel:
         return f"{self.function.__module__.rpartition('.')[2]}.{self.function.__name__}"
 
     def load(self, *, compile_it: bool = True) -> None:
-        """Make the kernel callable now: from the cache, or by compiling it."""
+        """Make the kernel callable now: from the wheel or the cache, or by compiling it."""
         with _lock:
             if self._call is None:
-                address = _load_cached(self) or (_compile(self) if compile_it else None)
+                address = None if CHECKED else shipped.address_of(self.name)
+                address = address or _load_cached(self) or (_compile(self) if compile_it else None)
                 if address is None:
                     return
                 args = [ctypes.c_void_p if p.endswith("*") else _CTYPES[p] for p in self.parameters]
@@ -266,14 +268,19 @@ def _store(wanted: Kernel, symbol: str, code: bytes) -> None:
 
 
 def _compile(wanted: Kernel) -> int:
-    with loading_code():
-        return _compile_whole(wanted)
+    with compiling(wanted.name):
+        started = time.perf_counter()
+        translated, symbol = translate(wanted)
+        code = _optimised_object(translated, symbol)
+        _store(wanted, symbol, code)
+        compile_seconds[wanted.name] = time.perf_counter() - started
+        return _link(code, symbol)
 
 
-def _compile_whole(wanted: Kernel) -> int:
+def translate(wanted: Kernel) -> tuple[Any, str]:
+    """A kernel as a module of LLVM, not optimised yet, and the name of its entry in there."""
     import numba
 
-    started = time.perf_counter()
     scalars: dict[str, Any] = {
         "i4": numba.types.int32,
         "i8": numba.types.int64,
@@ -293,11 +300,7 @@ def _compile_whole(wanted: Kernel) -> int:
             function = checked.entry_of(body, function, wanted._pointers)
         dispatcher = numba.njit(signature, nogil=True, **_compiler_options())(function)
     overload = dispatcher.overloads[signature.args]
-    symbol = overload.fndesc.llvm_func_name
-    code = _optimised_object(overload.library._final_module, symbol)
-    _store(wanted, symbol, code)
-    compile_seconds[wanted.name] = time.perf_counter() - started
-    return _link(code, symbol)
+    return overload.library._final_module, overload.fndesc.llvm_func_name
 
 
 @contextmanager
@@ -315,10 +318,7 @@ def _without_optimisation() -> Iterator[None]:
 
 
 def _optimised_object(translated: Any, symbol: str) -> bytes:
-    """Machine code of a whole kernel, optimised once.
-
-    Loops are not vectorised: branches and random reads gain nothing from it.
-    """
+    """Machine code of a whole kernel for this machine, optimised once."""
     from llvmlite import binding
 
     _engine()
@@ -338,6 +338,16 @@ def _optimised_object(translated: Any, symbol: str) -> bytes:
         opt=3,
         codemodel="jitdefault",
     )
+    return object_code(module, machine)
+
+
+def object_code(module: Any, machine: Any) -> bytes:
+    """A module, optimised, as an object file for a machine of LLVM's.
+
+    Loops are not vectorised: branches and random reads gain nothing from it.
+    """
+    from llvmlite import binding
+
     tuning = binding.create_pipeline_tuning_options(speed_level=3)
     tuning.loop_vectorization = tuning.slp_vectorization = False
     builder = binding.create_pass_builder(machine, tuning)
