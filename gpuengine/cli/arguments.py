@@ -48,6 +48,14 @@ class Operation(NamedTuple):
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments, with the function that runs the command as `command`. Exits with 2 on bad usage."""
+    parser, _ = make_parsers()
+    arguments = parser.parse_args(argv)
+    arguments.check(arguments)
+    return arguments
+
+
+def make_parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """What reads the command line, and by name what reads the rest of it for each command."""
     parser = argparse.ArgumentParser(
         prog="gpuengine", description="Datalog materialisation on columnar arrays.", epilog=_EXIT_CODES
     )
@@ -55,9 +63,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="name")
     for command in _COMMANDS:
         command.add_to(commands)
-    arguments = parser.parse_args(argv)
-    arguments.check(arguments)
-    return arguments
+    return parser, commands.choices
 
 
 def is_temporal(arguments: argparse.Namespace) -> bool:
@@ -509,6 +515,14 @@ def _check_run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -
             parser.error(f"{option} goes with --save KB only")
 
 
+def _check_plan(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    _check_language(parser, arguments)
+    if arguments.profiled is not None and not arguments.analyse:
+        parser.error("--profile goes with --analyse only: nothing is evaluated otherwise")
+    if arguments.analyse and arguments.after is not None:
+        parser.error("--analyse does not go with --after")
+
+
 def _check_query(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     """Refuse what is for programs only if there is a knowledge base, else supply defaults."""
     if is_rdf(arguments):
@@ -574,6 +588,8 @@ def _check_update(parser: argparse.ArgumentParser, arguments: argparse.Namespace
         parser.error("standard input (-) can be read once only")
     if arguments.format and arguments.changes is None:
         parser.error("--format goes with --changes DIR only")
+    if arguments.profiled is not None and _takes_files(Path(arguments.kb)):
+        parser.error(f"--profile is for Datalog, and {arguments.kb} is no knowledge base of it")
     if arguments.on == "spark" and from_stdin:
         parser.error("executors of Spark have no standard input: give a file instead of -")
     if arguments.on == "local":
@@ -582,6 +598,7 @@ def _check_update(parser: argparse.ArgumentParser, arguments: argparse.Namespace
     else:
         others = {
             "--changes": arguments.changes is not None,
+            "--profile": arguments.profiled is not None,
             "--memory": arguments.memory is not None,
             **{f"--{operation.kind}": not operation.relation for operation in arguments.operations},
         }
@@ -644,9 +661,9 @@ _OF_DATALOG = {
     "evaluator": "--evaluator",
     "no_modules": "--no-modules",
     "counting": "--counting",
-    "memory": "--memory",
     "sort": "--sort",
     "profiled": "--profile",
+    "analyse": "--analyse",
     "svg": "--svg",
     "after": "--after",
     "functors": "--functors",
@@ -682,6 +699,7 @@ def _check_language(parser: argparse.ArgumentParser, arguments: argparse.Namespa
 
 _NOT_OF_RDF = {
     "sort": "--sort",
+    "analyse": "--analyse",
     "profiled": "--profile",
     "include_dir": "-I",
     "macro": "-M",
@@ -799,7 +817,8 @@ _COMMANDS = (
         "plan",
         "show how a program would be evaluated",
         "Show strata, delta rules, join orders, hypertrees and indexes, and why. Nothing is evaluated. With "
-        "-F the facts are loaded and the estimates come from them; without, default sizes are assumed.",
+        "-F the facts are loaded and the estimates come from them; without, default sizes are assumed. With "
+        "--analyse it is evaluated, nothing is written, and what was measured is shown beside it.",
         (
             _PROGRAM,
             _FILES,
@@ -807,7 +826,11 @@ _COMMANDS = (
             *_SOURCE,
             *_FUNCTORS,
             _ON_ERROR,
+            _flag("--analyse", help="evaluate the program on the facts of -F (default: .), and measure"),
+            _PROFILED.but(help="with --analyse: the profile of the evaluation too, as run --profile has it"),
+            *_MACHINE,
             *_CHOICES,
+            _NO_MODULES,
             *_WARNINGS,
             [
                 _JSON.but(help="the plan as one JSON object"),
@@ -822,7 +845,7 @@ _COMMANDS = (
             _LANGUAGE,
             _PROFILE,
         ),
-        _check_language,
+        _check_plan,
     ),
     Command(
         "query",
@@ -945,6 +968,7 @@ _COMMANDS = (
             _ON_ERROR,
             _TIMESTAMPS,
             *_MACHINE,
+            _PROFILED,
             _JSON,
             _QUIET,
             *_SESSION,
@@ -999,6 +1023,13 @@ _COMMANDS = (
             ),
             _JSON,
         ),
+    ),
+    Command(
+        "completion",
+        "a script that has a shell complete gpuengine's commands and options",
+        "Print a script for a shell, such as: source <(gpuengine completion bash). docs/cli.md says where to "
+        "keep it.",
+        (_option("shell", choices=("bash", "zsh", "fish"), help="the shell"),),
     ),
     Command(
         "sparql",

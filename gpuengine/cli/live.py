@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuengine.cli.failures import note_work
-from gpuengine.machine import resident_memory
+from gpuengine.machine import resident_memory, tell_when_compiling
 
 if TYPE_CHECKING:
     from gpuengine.evaluation.progress import Progress
@@ -24,12 +24,31 @@ class LiveLine:
     def __init__(self, on: bool) -> None:
         self.on = on
         self._shown = False
+        self._text = ""
+        self._compiling = False
         self._last_facts = (time.perf_counter(), 0)
         self._rate = 0.0
         self._drawn = 0.0
 
     def show(self, text: str) -> None:
-        """Replace the line."""
+        """Replace the line, unless it tells of compiling: then when that is done."""
+        self._text = text
+        if not self._compiling:
+            self._draw(text)
+
+    def compiling(self, kernel: str | None) -> None:
+        """Show that a kernel is compiled, until called with None; any thread may say so."""
+        if kernel is not None:
+            self._compiling = True
+            self._draw(f"compiling kernel {kernel}, once for this machine")
+            return
+        self._compiling = False
+        if self._text:
+            self._draw(self._text)
+        else:
+            self.clear()
+
+    def _draw(self, text: str) -> None:
         note_work(lambda: text)
         if self.on:
             width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
@@ -40,6 +59,7 @@ class LiveLine:
 
     def clear(self) -> None:
         """Remove the line, so that something else can be printed."""
+        self._text = ""
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
@@ -47,7 +67,8 @@ class LiveLine:
 
     def evaluating(self, progress: Progress) -> None:
         """Show how far an evaluation is."""
-        note_work(lambda: progress.where)
+        if not self._compiling:
+            note_work(lambda: progress.where)
         if not self.on:
             return
         self._measure(progress.facts)
@@ -79,7 +100,9 @@ class LiveLine:
 
 def live_line(quiet: bool) -> LiveLine:
     """A line that is on if standard error is a terminal and quiet was not asked for."""
-    return LiveLine(not quiet and sys.stderr.isatty())
+    line = LiveLine(not quiet and sys.stderr.isatty())
+    tell_when_compiling(line.compiling)
+    return line
 
 
 def count(number: int) -> str:

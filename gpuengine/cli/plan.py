@@ -1,4 +1,4 @@
-"""``gpuengine plan``: show how a program would be evaluated, without evaluating it."""
+"""``gpuengine plan``: show how a program would be evaluated, or, evaluating it, what that comes to."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuengine.cli.arguments import is_temporal
 from gpuengine.cli.live import live_line
+from gpuengine.cli.profiled import check_profile, write_profile
 from gpuengine.cli.run import wanted_relations
 from gpuengine.cli.sources import load, locate, needed_inputs, open_engine
 from gpuengine.errors import DataError
 from gpuengine.planning.explanation import Explanation, explain_plan
+
+if TYPE_CHECKING:
+    from gpuengine.engine import Engine
+    from gpuengine.planning.step_views import Measured
 
 
 def plan(arguments: argparse.Namespace) -> int:
@@ -48,13 +54,34 @@ def _explanation(arguments: argparse.Namespace) -> Explanation:
     engine = open_engine(arguments)
     wanted = wanted_relations(engine)
     loaded = None
+    if arguments.analyse and arguments.fact_dir is None:
+        arguments.fact_dir = Path()
     if arguments.fact_dir is not None:
         line = live_line(quiet=False)
         load(engine, locate(needed_inputs(engine, wanted), arguments.fact_dir), arguments, line)
         line.clear()
         loaded = engine.loaded
-    plan = engine.plan(wanted)
-    return explain_plan(str(arguments.program), plan, loaded, engine.prepared.chooser(plan))
+    plan, measured = engine.plan(wanted), None
+    if arguments.analyse:
+        measured = _measure(engine, wanted, arguments)
+    return explain_plan(str(arguments.program), plan, loaded, engine.prepared.chooser(plan), measured)
+
+
+def _measure(engine: Engine, wanted: list[str] | None, arguments: argparse.Namespace) -> Measured:
+    """Evaluate the program, and write the profile of that if it is asked for."""
+    engine.check_functors()
+    check_profile(arguments.profiled, [Path(arguments.svg or "-")])
+    line = live_line(quiet=False)
+    try:
+        engine.materialise(wanted=wanted, watch=line.evaluating)
+        line.show("counting bindings")
+        if arguments.profiled is not None:
+            profile = engine.profile(steps=True, program=str(arguments.program))
+            line.clear()
+            write_profile(profile, arguments.profiled)
+        return engine.measurement()
+    finally:
+        line.clear()
 
 
 def _write(target: str, text: str) -> None:

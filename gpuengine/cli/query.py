@@ -86,7 +86,7 @@ def evaluated(arguments: argparse.Namespace, line: LiveLine) -> Engine:
 
     engine = open_engine(arguments)
     asked = parse_question(arguments.query, engine.program, dict(arguments.param))
-    wanted = sorted(body_relations(asked.body))
+    wanted = sorted(set().union(*(body_relations(rule.body) for rule in asked)))
     sources = locate(needed_inputs(engine, wanted), arguments.fact_dir)
     load(engine, sources, arguments, line)
     return engine.materialise(wanted=wanted, watch=line.evaluating)

@@ -180,7 +180,7 @@ def _seconds_table(report: Report) -> Any:
         table.add_row("GPU not used", report.device_problem)
     kernels = report.compiled_kernels
     compiled = (
-        f"{len(kernels)} in {sum(kernels.values()):.1f} s, now cached" if kernels else "none, all cached"
+        f"{len(kernels)} in {sum(kernels.values()):.1f} s, now cached" if kernels else "none, all were there"
     )
     table.add_row("kernels compiled", compiled)
     return table

@@ -19,8 +19,9 @@ from gpuengine.cli.knowledge_bases import (
     open_knowledge_base,
     refuse_those_of_spark,
 )
-from gpuengine.cli.live import Clock, LiveLine, live_line
+from gpuengine.cli.live import Clock, LiveLine, live_line, peak_rss
 from gpuengine.cli.outputs import File, check_folder, finish_earlier, write_files
+from gpuengine.cli.profiled import check_profile, write_profile
 from gpuengine.cli.sources import data_warnings, described, warn_skipped
 from gpuengine.errors import DataError, MemoryBudgetError
 
@@ -60,6 +61,7 @@ def update(arguments: argparse.Namespace) -> int:
         if arguments.changes is not None:
             check_folder(arguments.changes)
             finish_earlier(arguments.changes)
+        check_profile(arguments.profiled, ())
         line.show(f"opening {arguments.kb}")
         import gpuengine.opening  # noqa: F401  (its import is part of starting up)
 
@@ -89,8 +91,14 @@ def _update(engine: Engine, arguments: argparse.Namespace, clock: Clock, line: L
             files = _files(change, arguments.changes, arguments.format)
             done = f"{_COMMITTED}, and what it changed is written"
             write_files(files, line, arguments.changes, done=done)
-    clock.lap("write")
-    line.clear()
+        clock.lap("write")
+        line.clear()
+        if arguments.profiled is not None:
+            say_when_failed(f"{_COMMITTED}; only the profile is not written")
+            seconds = {**clock.seconds, "total": clock.total}
+            process = {"peak_rss_bytes": peak_rss(), "skipped_rows": skipped}
+            profile = engine.profile(program=str(arguments.kb), seconds=seconds, process=process)
+            write_profile(profile, arguments.profiled)
     _report(change, skipped, clock, as_json=arguments.json)
     return 0
 

@@ -12,7 +12,7 @@ from gpuengine.planning.node_rules import NodeRules
 from gpuengine.planning.order import Statistics
 from gpuengine.planning.plan import Plan, Stratum, Variant, describe
 from gpuengine.planning.scheme_views import SchemeView
-from gpuengine.planning.step_views import VariantView, view_variant
+from gpuengine.planning.step_views import Measured, VariantView, view_variant
 from gpuengine.planning.strata import delta_variants
 
 
@@ -67,6 +67,7 @@ class EvaluatorViews:
         chooser: Chooser | None,
         statistics: Statistics,
         schemes: Mapping[str, SchemeView],
+        measured: Measured | None = None,
     ) -> None:
         self._program = plan.program
         self._names = rule_names(plan.program.rules)
@@ -74,6 +75,7 @@ class EvaluatorViews:
         self._chosen: dict[Rule, Choice] = {}
         self._statistics = statistics
         self._schemes = schemes
+        self._measured = measured
         self._is_limited = any(directive.kind == "limitsize" for directive in plan.program.directives)
         self._described: dict[int, str] = {}
         self._made_for: dict[str, str] = {}
@@ -160,7 +162,8 @@ class EvaluatorViews:
 
     def _views(self, variants: Iterable[Variant]) -> tuple[VariantView, ...]:
         return tuple(
-            view_variant(variant, self._program, self._statistics, self._schemes) for variant in variants
+            view_variant(variant, self._program, self._statistics, self._schemes, self._measured)
+            for variant in variants
         )
 
 

@@ -13,7 +13,7 @@ from gpuengine.planning.explanation import (
     RuleView,
     StratumView,
 )
-from gpuengine.planning.step_views import StepView, VariantView
+from gpuengine.planning.step_views import RuleMeasured, StepView, VariantView
 
 _LEGEND = {
     "drive": "its facts start the rule, one binding each",
@@ -66,6 +66,10 @@ def _lines(explanation: Explanation) -> Iterator[str]:
 
 def _sizes(explanation: Explanation) -> Iterator[str]:
     derived = f"derived relations are assumed to hold {ASSUMED_DERIVED:,.0f} facts"
+    if explanation.statistics == "measured":
+        yield "The program was evaluated: sizes, schemes and times are measured, orders those used last, with"
+        yield "what they expected when they were chosen. Bindings of a step were counted afterwards."
+        return
     if explanation.statistics == "loaded":
         yield f"Estimates come from the loaded facts; {derived} before they are evaluated."
     else:
@@ -85,7 +89,7 @@ def _origin(relation: RelationView) -> str:
     origin = {
         "input": f"input, {known if relation.known else assumed}",
         "program": f"facts in the program, {known}",
-        "derived": "derived",
+        "derived": f"derived, {known}" if relation.known else "derived",
         "empty": "no facts and no rules: empty",
     }[relation.origin]
     return ", ".join([origin, *relation.outputs])
@@ -102,7 +106,9 @@ def _stratum(stratum: StratumView, program: str) -> Iterator[str]:
     yield f"Stratum {stratum.number}: {', '.join(stratum.relations)}  ({kind})"
     for rule in stratum.rules:
         yield f"  {rule.name}, {place(rule.where, program)}: {rule.text}"
-        if rule.implied_by:
+        if rule.measured is not None:
+            yield f"    measured: {spent(rule.measured)}"
+        if rule.implied_by and (rule.measured is None or not rule.measured.evaluations):
             yield f"    {_implied(rule.implied_by)}"
         if rule.evaluator:
             yield from _evaluator(rule)
@@ -110,13 +116,27 @@ def _stratum(stratum: StratumView, program: str) -> Iterator[str]:
             yield from _hypertree(rule.hypertree)
         for variant in rule.variants:
             yield f"    {_when(variant)}: {variant.reason}"
-            yield from _steps(variant.steps, "      ")
+            yield from _steps(variant.steps, "      ", at_most=variant.at_most)
         if rule.split is not None:
             yield f"    a run may join {rule.split.joins} first and keep {rule.split.relation}:"
             costs = f"{rounded(rule.split.cost_before)} bindings become {rounded(rule.split.cost_after)}"
             yield f"      {costs} if the sizes are as estimated"
     if stratum.indexes:
         yield f"  indexes: {'; '.join(stratum.indexes)}"
+
+
+def spent(measured: RuleMeasured) -> str:
+    """What a rule cost in a run."""
+    times = "once" if measured.evaluations == 1 else f"{measured.evaluations:,} times"
+    return (
+        f"{measured.seconds * 1000:,.1f} ms, evaluated {times}, {measured.candidates:,} candidates, "
+        f"{measured.derived:,} derived, {measured.duplicates:,} duplicates"
+    )
+
+
+def measured_bindings(step: StepView, *, at_most: bool) -> str:
+    """How many bindings there were after a step; empty if nobody counted."""
+    return "" if step.measured is None else f"{'at most ' if at_most else ''}{step.measured:,}"
 
 
 def _implied(scheme: str) -> str:
@@ -167,7 +187,7 @@ def _node(node: NodeView, indent: str) -> Iterator[str]:
         yield f"{indent}  made as for {node.same_as}"
     for variant in node.variants:
         yield f"{indent}  {_when(variant)}: {variant.reason}"
-        yield from _steps(variant.steps, f"{indent}    ")
+        yield from _steps(variant.steps, f"{indent}    ", at_most=variant.at_most)
 
 
 def _when(variant: VariantView) -> str:
@@ -176,10 +196,13 @@ def _when(variant: VariantView) -> str:
     return f"each round, for the new facts of {variant.delta}"
 
 
-def _steps(steps: tuple[StepView, ...], indent: str) -> Iterator[str]:
+def _steps(steps: tuple[StepView, ...], indent: str, *, at_most: bool = False) -> Iterator[str]:
     width = max((len(_what(step)) for step in steps), default=0)
     for number, step in enumerate(steps, 1):
-        yield f"{indent}{number}. {step.access:9} {_what(step):{width}}  ~{rounded(step.estimate)} bindings"
+        there = measured_bindings(step, at_most=at_most)
+        there = f", {there} measured" if there else ""
+        expected = f"~{rounded(step.estimate)} bindings{there}"
+        yield f"{indent}{number}. {step.access:9} {_what(step):{width}}  {expected}"
         if step.rivals:
             rivals = ", ".join(step.rivals)
             yield f"{indent}   or {rivals}: for each binding the one with fewest matches is read"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gpuengine.language.program import Aggregate, Atom, Literal, Negation, Program, Rule
 from gpuengine.planning.evaluator_views import EvaluatorViews, HypertreeView
-from gpuengine.planning.evaluators import Chooser, Evaluator
+from gpuengine.planning.evaluators import Chooser, Evaluator, rule_names
 from gpuengine.planning.order import Statistics
 from gpuengine.planning.plan import Plan, Stratum, Variant, describe
 from gpuengine.planning.scheme_views import SchemeView, view_schemes
 from gpuengine.planning.split import find_split
-from gpuengine.planning.step_views import VariantView
+from gpuengine.planning.step_views import Measured, RuleMeasured, VariantView
 from gpuengine.schemes.table import Table
 
 ASSUMED_INPUT = 100_000.0
@@ -100,6 +100,7 @@ class RuleView:
     variants: tuple[VariantView, ...]
     split: SplitView | None
     implied_by: str = ""
+    measured: RuleMeasured | None = None
 
     @property
     def all_variants(self) -> tuple[VariantView, ...]:
@@ -130,7 +131,8 @@ class StratumView:
 class RelationView:
     """`origin` is input, program (its facts stand there), derived or empty.
 
-    `facts` is counted if `known`, else assumed. `scheme` is how it is stored and `why` the reason.
+    `facts` is counted if `known`, else assumed. `scheme` is how it is stored and `why` the reason; `nbytes`
+    is what it takes, if it was evaluated.
     """
 
     name: str
@@ -141,6 +143,7 @@ class RelationView:
     outputs: tuple[str, ...]
     scheme: str = "table"
     why: str = ""
+    nbytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,7 @@ class DroppedView:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The whole plan; `statistics` is ``loaded`` or ``assumed``."""
+    """The whole plan; `statistics` is ``loaded``, ``assumed``, or ``measured`` by a run."""
 
     program: str
     statistics: str
@@ -166,15 +169,19 @@ def explain_plan(
     plan: Plan,
     loaded: Mapping[str, Table] | None = None,
     chooser: Chooser | None = None,
+    measured: Measured | None = None,
 ) -> Explanation:
     """Choose what evaluates each rule and order it by the statistics at hand, and describe the result.
 
-    `chooser` knows what evaluators are asked for; None is nothing.
+    `chooser` knows what evaluators are asked for; None is nothing. With `measured`, orders, schemes and sizes
+    are those of a run, and what it came to is told.
     """
     statistics = PlanStatistics(plan.program, loaded)
     schemes = view_schemes(plan, loaded)
-    evaluated = EvaluatorViews(plan, chooser, statistics, schemes)
+    evaluated = EvaluatorViews(plan, chooser, statistics, schemes, measured)
     strata = tuple(_stratum(stratum, plan.program, statistics, schemes, evaluated) for stratum in plan.strata)
+    if measured is not None:
+        strata = tuple(_with_measures(stratum, plan, measured) for stratum in strata)
     read = {dependency.relation for stratum in strata for dependency in stratum.reads}
     live = read | {name for stratum in strata for name in stratum.relations}
     live |= {rule.head.relation for rule in plan.facts}
@@ -183,11 +190,29 @@ def explain_plan(
     relations = tuple(
         _relation(r, plan.program, statistics, schemes) for r in plan.program.relations if r in live
     )
+    if measured is not None:
+        relations = tuple(_measured_relation(relation, measured) for relation in relations)
     dropped = tuple(
         DroppedView(_one_line(rule.text), str(rule.span), f"no output depends on {rule.head.relation}")
         for rule in plan.dropped
     )
-    return Explanation(name, "assumed" if loaded is None else "loaded", relations, strata, dropped)
+    known = "measured" if measured is not None else "assumed" if loaded is None else "loaded"
+    return Explanation(name, known, relations, strata, dropped)
+
+
+def _with_measures(stratum: StratumView, plan: Plan, measured: Measured) -> StratumView:
+    """With what its rules cost."""
+    by_name = {name: rule for rule, name in rule_names(plan.program.rules).items()}
+    rules = [replace(rule, measured=measured.rule(by_name[rule.name])) for rule in stratum.rules]
+    return replace(stratum, rules=tuple(rules))
+
+
+def _measured_relation(view: RelationView, measured: Measured) -> RelationView:
+    found = measured.relation(view.name)
+    if found is None:
+        return view
+    facts = float(found.facts)
+    return replace(view, facts=facts, known=True, scheme=found.scheme, why=found.why, nbytes=found.nbytes)
 
 
 def _relation(

@@ -40,7 +40,7 @@ def can_fail(literal: Literal) -> bool:
             return True
         return _term_can_fail(literal.left) or _term_can_fail(literal.right)
     target_fails = literal.target is not None and _term_can_fail(literal.target)
-    return target_fails or any(can_fail(part) for part in literal.body)
+    return target_fails or literal.initial is not None or any(can_fail(part) for part in literal.body)
 
 
 def without_fallible(body: Sequence[Literal]) -> tuple[Literal, ...]:

@@ -176,6 +176,9 @@ def describe(literal: Literal) -> str:
     assert isinstance(literal, Aggregate)
     target = f" {_describe_term(literal.target)}" if literal.target is not None else ""
     body = ", ".join(describe(part) for part in literal.body)
+    if literal.initial is not None:
+        first = _describe_term(literal.initial)
+        return f"{literal.result.name} = {literal.op} {first} :{target}, {{ {body} }}"
     return f"{literal.result.name} = {literal.op}{target} : {{ {body} }}"
 
 

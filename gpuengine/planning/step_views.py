@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from gpuengine.language.program import (
     Aggregate,
@@ -13,6 +14,7 @@ from gpuengine.language.program import (
     Literal,
     Negation,
     Program,
+    Rule,
     Variable,
 )
 from gpuengine.planning.order import Statistics, order_as_written, order_body
@@ -27,7 +29,8 @@ class StepView:
     `columns` are the bound ones, by name; `estimate` the bindings expected after it; `rivals` the
     atoms that compete to bind the same variable (the one with fewest matches is read for each binding);
     `inner` the steps of an aggregate's body. `scheme` is how the relation is stored, "" for a table;
-    `enumerates` says that all facts of a compact one are listed.
+    `enumerates` says that all facts of a compact one are listed. `measured` are the bindings that there were
+    after it, if they were counted, or a bound of them.
     """
 
     literal: str
@@ -40,6 +43,7 @@ class StepView:
     inner: tuple[StepView, ...]
     scheme: str = ""
     enumerates: bool = False
+    measured: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +55,85 @@ class VariantView:
     indexes: tuple[str, ...]
     cost: float
     reason: str
+    at_most: bool = False
+    """Are the measured bindings a bound of what there was?"""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMeasured:
+    """What a rule cost in a run, as `RuleStatistics` has it."""
+
+    seconds: float
+    candidates: int
+    derived: int
+    duplicates: int
+    evaluations: int
+
+
+@dataclass(frozen=True, slots=True)
+class RelationMeasured:
+    """How a relation is stored after a run, and in how many bytes."""
+
+    facts: int
+    scheme: str
+    why: str
+    nbytes: int
+
+
+class Measured(Protocol):
+    """What a run of the plan came to."""
+
+    def plan(self, variant: Variant) -> BodyPlan | None:
+        """In what order a variant was joined last; None if it was not."""
+        ...
+
+    def bindings(self, variant: Variant, plan: BodyPlan) -> Sequence[int | None]:
+        """How many bindings there were after each step."""
+        ...
+
+    def is_bound(self, variant: Variant) -> bool:
+        """Are these no more than a bound?"""
+        ...
+
+    def rule(self, rule: Rule) -> RuleMeasured | None:
+        """What a rule cost; None if it was not evaluated."""
+        ...
+
+    def relation(self, name: str) -> RelationMeasured | None:
+        """How a relation is stored."""
+        ...
 
 
 def view_variant(
-    variant: Variant, program: Program, statistics: Statistics, schemes: Mapping[str, SchemeView]
+    variant: Variant,
+    program: Program,
+    statistics: Statistics,
+    schemes: Mapping[str, SchemeView],
+    measured: Measured | None = None,
 ) -> VariantView:
-    """Order the body of a variant by the statistics at hand, and describe the result."""
+    """Order the body of a variant by the statistics at hand, or as a run did, and describe the result."""
     body = variant.rule.body
     read = body[variant.delta] if variant.delta is not None else None
     compact = isinstance(read, Atom) and read.relation in schemes and schemes[read.relation].is_compact
     order = order_as_written if variant.rule.order is BodyOrder.WRITTEN else order_body
-    plan = order(body, statistics, driver=None if compact else variant.delta)
+    used = measured.plan(variant) if measured is not None else None
+    plan = used or order(body, statistics, driver=None if compact else variant.delta)
     domains = dict.fromkeys(variant.old, "old")
     if variant.delta is not None:
         domains[variant.delta] = "new"
     delta = body[variant.delta] if variant.delta is not None else None
     indexes: list[str] = []
     steps = _steps(body, plan, domains, program, statistics, indexes, schemes)
+    if measured is not None and used is not None:
+        counts = measured.bindings(variant, used)
+        steps = tuple(replace(step, measured=found) for step, found in zip(steps, counts, strict=True))
     return VariantView(
         delta.relation if isinstance(delta, Atom) else None,
         steps,
         tuple(dict.fromkeys(indexes)),
         plan.cost,
         plan.reason,
+        measured is not None and measured.is_bound(variant),
     )
 
 

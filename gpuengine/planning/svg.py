@@ -6,16 +6,16 @@ however large the program is. The hypertrees of rules follow, one below the othe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gpuengine.planning.evaluator_views import HypertreeView
-from gpuengine.planning.explain import place
+from gpuengine.planning.explain import measured_bindings, place, rounded, spent
 from gpuengine.planning.explanation import Explanation, RelationView, StratumView
 from gpuengine.planning.hypertree_svg import STYLE as HYPERTREE_STYLE
 from gpuengine.planning.hypertree_svg import Drawing
 from gpuengine.planning.step_views import StepView, VariantView
-from gpuengine.planning.svg_text import CHARACTER, LINE, PADDING, safe, shortened, text
+from gpuengine.planning.svg_text import CHARACTER, LINE, PADDING, safe, shortened, text, wrapped
 
 _GAP = 26
 _LANE = 11
@@ -74,7 +74,9 @@ class _Arrow:
 
 def draw(explanation: Explanation) -> str:
     """An SVG document."""
-    boxes = [_facts_box(explanation), *(_stratum_box(s, explanation.program) for s in explanation.strata)]
+    stored = {relation.name: relation for relation in explanation.relations}
+    boxes = [_facts_box(explanation)]
+    boxes += [_stratum_box(stratum, explanation.program, stored) for stratum in explanation.strata]
     if explanation.dropped:
         boxes.append(_dropped_box(explanation))
     top = float(_MARGIN + 2 * LINE)
@@ -116,9 +118,8 @@ def draw(explanation: Explanation) -> str:
 
 
 def _sizes(explanation: Explanation) -> str:
-    return (
-        "sizes of inputs as loaded" if explanation.statistics == "loaded" else "sizes of inputs are assumed"
-    )
+    sizes = {"loaded": "sizes of inputs as loaded", "measured": "as it was evaluated"}
+    return sizes.get(explanation.statistics, "sizes of inputs are assumed") + "; [~bindings expected]"
 
 
 def _facts_box(explanation: Explanation) -> _Box:
@@ -138,25 +139,48 @@ def _fact_line(relation: RelationView) -> str:
     )
 
 
-def _stratum_box(stratum: StratumView, program: str) -> _Box:
+def _stratum_box(stratum: StratumView, program: str, stored: Mapping[str, RelationView]) -> _Box:
     kind = "recursive, until nothing new" if stratum.recursive else "once"
     title = f"Stratum {stratum.number}: {', '.join(stratum.relations)}  ({kind})"
-    lines = [_Line(title, "title", 0, stratum.relations)]
+    first, *rest = wrapped(title)
+    lines = [_Line(first, "title", 0, stratum.relations), *(_Line(line, "title") for line in rest)]
     for rule in stratum.rules:
-        lines.append(_Line(f"{rule.name}, {place(rule.where, program)}: {rule.text}", "rule", 1))
+        lines += _wrapped(f"{rule.name}, {place(rule.where, program)}: {rule.text}", "rule", 1)
+        if rule.measured is not None:
+            lines += _wrapped(spent(rule.measured), "note", 2)
+        if rule.implied_by:
+            lines += _wrapped(f"the {rule.implied_by} implies it", "note", 2)
         if rule.hypertree is not None:
-            lines.append(_Line(f"{_nodes(rule.hypertree)}:  {rule.hypertree.over}", "", 2))
-        lines += [_Line(_order(variant), "", 2) for variant in rule.variants]
+            lines += _wrapped(f"{_nodes(rule.hypertree)}:  {rule.hypertree.over}", "", 2)
+        for variant in rule.variants:
+            lines += _wrapped(_order(variant), "", 2)
     if stratum.indexes:
-        lines.append(_Line(f"indexes: {'; '.join(stratum.indexes)}", "note", 1))
+        lines += _wrapped(f"indexes: {'; '.join(stratum.indexes)}", "note", 1)
+    for name in stratum.relations:
+        lines += _stored(stored[name]) if name in stored else []
     reads = [(read.relation, read.how) for read in stratum.reads if read.relation not in stratum.relations]
     return _Box("box recursive" if stratum.recursive else "box", lines, reads)
+
+
+def _stored(relation: RelationView) -> list[_Line]:
+    """How a relation that rules derive is stored, if that is known or no table."""
+    if relation.nbytes is None and relation.scheme == "table":
+        return []
+    facts = (
+        f", {relation.facts:,.0f} facts in {relation.nbytes:,} bytes" if relation.nbytes is not None else ""
+    )
+    why = f": {relation.why}" if relation.why else ""
+    return _wrapped(f"{relation.name} is stored as {relation.scheme}{facts}{why}", "note", 1)
+
+
+def _wrapped(words: str, style: str, indent: int) -> list[_Line]:
+    return [_Line(line, style, indent) for line in wrapped(words)]
 
 
 def _dropped_box(explanation: Explanation) -> _Box:
     lines = [_Line("Dropped: no output depends on these", "title")]
     for rule in explanation.dropped:
-        lines.append(_Line(f"{place(rule.where, explanation.program)}: {rule.text}", "note", 1))
+        lines += _wrapped(f"{place(rule.where, explanation.program)}: {rule.text}", "note", 1)
     return _Box("box", lines)
 
 
@@ -168,15 +192,18 @@ def _nodes(hypertree: HypertreeView) -> str:
 
 def _order(variant: VariantView) -> str:
     """``Δpath(x, y) → edge(y, z) by x``: the join order in one line."""
-    return "  →  ".join(_step(step) for step in variant.steps) or "holds without reading anything"
+    steps = (_step(step, at_most=variant.at_most) for step in variant.steps)
+    return "  →  ".join(steps) or "holds without reading anything"
 
 
-def _step(step: StepView) -> str:
+def _step(step: StepView, *, at_most: bool) -> str:
     mark = {"new": "Δ", "old": "old "}.get(step.domain, "")
     by = f" by {','.join(step.columns)}" if step.access in ("probe", "exists") and step.columns else ""
     scan = " (every fact)" if step.access == "scan" else ""
     rivals = "".join(f" | {rival}" for rival in step.rivals)
-    return f"{mark}{step.literal}{by}{scan}{rivals}"
+    there = measured_bindings(step, at_most=at_most)
+    there = f", {there} measured" if there else ""
+    return f"{mark}{step.literal}{by}{scan}{rivals} [~{rounded(step.estimate)}{there}]"
 
 
 def _arrows(boxes: list[_Box]) -> Iterator[_Arrow]:

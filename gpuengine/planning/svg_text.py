@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from html import escape
 
 CHARACTER = 7.25  # width of one character of the 12-pixel monospaced font
@@ -21,6 +22,11 @@ def text(x: float, y: float, words: str, style: str = "", most: int = MOST_CHARA
 
 def shortened(words: str, most: int = MOST_CHARACTERS) -> str:
     return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
+def wrapped(words: str, most: int = MOST_CHARACTERS) -> list[str]:
+    """All of it, in lines that are not too long where there are spaces to break at; later ones indented."""
+    return textwrap.wrap(words, most, subsequent_indent="    ", break_on_hyphens=False) or [words]
 
 
 def safe(words: str) -> str:

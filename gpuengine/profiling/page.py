@@ -106,9 +106,15 @@ def _parts(profile: Profile) -> Iterator[str]:
 
 def _summary(profile: Profile) -> Iterator[str]:
     total = profile.seconds.get("total", sum(profile.seconds.values()))
+    if profile.work != "evaluation":
+        yield f"<p>{escape(profile.work)}</p>"
     tiles = {
         "in all": words.seconds(total),
-        "evaluating": words.seconds(profile.seconds.get("evaluate", 0.0)),
+        **{
+            told: words.seconds(profile.seconds[phase])
+            for phase, told in (("evaluate", "evaluating"), ("update", "updating"))
+            if phase in profile.seconds
+        },
         "of it outside rules": words.seconds(profile.outside_rules),
         "facts": words.count(profile.facts),
         "rounds": words.count(profile.rounds),
@@ -152,7 +158,8 @@ def _summary(profile: Profile) -> Iterator[str]:
 def _time_line(profile: Profile) -> Iterator[str]:
     yield "<h2>Time line of strata and rounds</h2>"
     if not profile.strata:
-        yield "<p>There are no rules to evaluate.</p>"
+        is_update = profile.work != "evaluation"
+        yield f"<p>{'Nothing had to be derived.' if is_update else 'There are no rules to evaluate.'}</p>"
         return
     end = max(one.began + one.seconds for one in profile.strata) or 1e-9
     places = dict.fromkeys(where for one in profile.strata for where in one.rounds)
@@ -189,7 +196,11 @@ def _lane(stratum: StratumProfile, end: float) -> str:
         last = span.first + span.rounds - 1
         which = "rules outside the recursion" if span.first == 0 else f"round {span.first:,}"
         which = f"rounds {span.first:,} to {last:,}" if last > span.first > 0 else which
-        told = f"{which}: {words.seconds(span.seconds)} on {span.where}, then {span.delta:,} facts were new"
+        came = f"then {span.delta:,} facts were new"
+        if span.step != "derive":
+            which = f"{span.step}, {'what changed below' if span.first == 0 else which}"
+            came = f"then {span.delta:,} facts were found to go or to come"
+        told = f"{which}: {words.seconds(span.seconds)} on {span.where}, {came}"
         style = ("odd " if number % 2 else "") + ("" if span.where == _ON_HOST else "device")
         marks.append(_mark(span.began, span.seconds, end, style.strip(), told))
         ended = span.began + span.seconds
@@ -292,19 +303,22 @@ def _rule(rule: RuleProfile, slowest: float) -> Iterator[str]:
         yield f"<p>{escape(words.when(plan))}</p>"
         if plan.steps:
             yield '<div class="wide"><table><tr><th>step</th><th>reads</th>'
-            yield '<th class="number">facts there</th><th class="number">bindings expected</th></tr>'
+            is_measured = any(step.measured is not None for step in plan.steps)
+            yield '<th class="number">facts there</th><th class="number">bindings expected</th>'
+            yield ('<th class="number">there were</th>' if is_measured else "") + "</tr>"
             for step in plan.steps:
+                there = f'<td class="number">{words.bindings(step, plan)}</td>' if is_measured else ""
                 yield (
                     f"<tr><td>{escape(step.access)}</td><td><code>{escape(words.step(step))}</code></td>"
                     f'<td class="number">{f"{step.facts:,}" if step.facts is not None else ""}</td>'
-                    f'<td class="number">~{words.rounded(step.expected)}</td></tr>'
+                    f'<td class="number">~{words.rounded(step.expected)}</td>{there}</tr>'
                 )
             yield "</table></div>"
     if rule.evaluations:
         unknown = f", {rule.uncounted:,} of them uncounted" if rule.uncounted else ""
         yield (
             f"<p>What it came to: candidates {rule.candidates:,}{unknown}; new facts {rule.derived:,}; "
-            f"duplicates {rule.duplicates:,}.</p>"
+            f"duplicates {rule.duplicates:,}{f'; lost a derivation {rule.lost:,}' if rule.lost else ''}.</p>"
         )
     yield "</div></details>"
 

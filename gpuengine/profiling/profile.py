@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from gpuengine.evaluation.progress import Progress, RuleStatistics, UsedPlan
 from gpuengine.evaluation.timeline import RoundSpan
 from gpuengine.language.program import Atom, Literal, Negation, Rule
 from gpuengine.planning.plan import Step, Variant, describe
+from gpuengine.profiling.measuring import is_bound, is_on_host, measured_bindings
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class StepProfile:
     """A literal in its place: how it was read, by which columns, and the bindings expected after it.
 
     `domain` is which facts of its relation it read: all, new (the delta) or old; `facts` is how many that has
-    in the end, None if there is none.
+    in the end, None if there is none. `measured` are the bindings that there were, if they were counted.
     """
 
     literal: str
@@ -28,6 +29,7 @@ class StepProfile:
     columns: tuple[str, ...]
     expected: float
     facts: int | None
+    measured: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class PlanProfile:
     """How a rule was evaluated once (`delta` None), or for the new facts of a relation.
 
     It is what was chosen last; `times` is how often it was chosen. The size of a relation was `assumed` if it
-    had only begun to grow. There are no `steps` if it was evaluated otherwise, as `how` says.
+    had only begun to grow. There are no `steps` if it was evaluated otherwise, as `how` says. What steps
+    measured is `at_most` so much if several of its relations grow with each other.
     """
 
     delta: str | None
@@ -43,6 +46,7 @@ class PlanProfile:
     times: int
     assumed: bool
     steps: tuple[StepProfile, ...]
+    at_most: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ class RuleProfile:
     """What a rule cost. `names` are those of `gpuengine plan`, `places` where it stands in the source.
 
     `candidates` are bindings that reached the head, `derived` of these were new facts, `duplicates` were not,
-    and of `uncounted` ones nobody knows. `expected` are the candidates that its plan expected, None if sizes
+    and of `uncounted` ones nobody knows; `lost` are facts that an update found to lose a derivation by it, of
+    which others may stay. `expected` are the candidates that its plan expected, None if sizes
     were assumed, or there was no plan. `backends` are seconds by where they
     were spent. `note` says why a rule was not evaluated.
     """
@@ -73,6 +78,7 @@ class RuleProfile:
     derived: int
     duplicates: int
     uncounted: int
+    lost: int
     evaluations: int
     expected: float | None
     backends: Mapping[str, float]
@@ -113,14 +119,16 @@ class RelationProfile:
 
 @dataclass(frozen=True)
 class Profile:
-    """What an evaluation cost; rules come slowest first, strata as they ran.
+    """What an evaluation or an update cost; rules come slowest first, strata as they ran.
 
-    `seconds` has the phases that are known, ``evaluate`` among them; `outside_rules` are those of evaluating
-    that belong to no rule: making schemes and indexes, planning, settling. `compiled_kernels` are seconds by
+    `work` is which, and of an update whether what there was could be maintained, or why not. `seconds` has
+    the phases that are known, ``evaluate`` or ``update`` among them; `outside_rules` are those of it that
+    belong to no rule: making schemes and indexes, planning, settling. `compiled_kernels` are seconds by
     kernel that was not in the cache. `process` is what is known of the process beyond that.
     """
 
     program: str
+    work: str
     seconds: Mapping[str, float]
     outside_rules: float
     rounds: int
@@ -156,29 +164,36 @@ class Profile:
 
 def profile_of(
     state: Materialisation,
+    worked: tuple[Progress, float] | None,
     storage: Mapping[str, Storage],
     *,
     threads: int,
     backend: str,
     compiled_kernels: Mapping[str, float],
+    steps: bool = False,
     program: str = "",
     seconds: Mapping[str, float] | None = None,
     process: Mapping[str, Any] | None = None,
 ) -> Profile:
-    """The profile of a materialisation that was evaluated here; raises `GpuEngineError` if it was not."""
-    progress = state.progress
-    if progress is None or (not progress.placed and state.plan.strata):
+    """The profile of what `worked` tells was done here, and took so long; raises if that is nothing.
+
+    With `steps`, the bindings of each step of an evaluation are counted now.
+    """
+    if worked is None:
         raise GpuEngineError(
             "there is nothing to profile: nothing was evaluated here yet\n  hint: call materialise() first"
         )
-    rules = _rules(state, progress, storage)
-    evaluated = state.anew_seconds if seconds is None else seconds["evaluate"]
+    progress, spent = worked
+    phase = "update" if progress.work.startswith("update") else "evaluate"
+    rules = _rules(state, progress, storage, steps=steps and phase == "evaluate")
+    evaluated = spent if seconds is None else seconds[phase]
     return Profile(
         program,
-        {"evaluate": evaluated} if seconds is None else dict(seconds),
+        progress.work,
+        {phase: evaluated} if seconds is None else dict(seconds),
         max(evaluated - sum(rule.seconds for rule in rules), 0.0),
         progress.rounds,
-        progress.facts,
+        progress.facts if phase == "evaluate" else sum(one.facts for one in storage.values()),
         threads,
         backend,
         state.dictionary.nbytes,
@@ -234,7 +249,9 @@ class _Gathered:
         self.is_planned = self.is_dropped = self.subsumes = False
 
 
-def _rules(state: Materialisation, progress: Progress, storage: Mapping[str, Storage]) -> list[RuleProfile]:
+def _rules(
+    state: Materialisation, progress: Progress, storage: Mapping[str, Storage], *, steps: bool
+) -> list[RuleProfile]:
     from gpuengine.planning.evaluators import rule_names
 
     plan, source = state.plan, state.prepared.source
@@ -260,7 +277,7 @@ def _rules(state: Materialisation, progress: Progress, storage: Mapping[str, Sto
         if rule.body:
             of(rule).is_dropped = True
     for variant, used in progress.plans.items():
-        of(variant.rule).plans.append(_plan(variant, used, state))
+        of(variant.rule).plans.append(_plan(variant, used, state, measured=steps))
     if state.database is not None:
         for rule, choice in state.database.evaluators.choices.items():
             if choice.why or choice.node_rules is not None:
@@ -272,13 +289,16 @@ def _rules(state: Materialisation, progress: Progress, storage: Mapping[str, Sto
                     of(rule).nodes.append(NodeProfile(describe(part.atom), part.node.rows, facts))
     for text in progress.rules:
         by_text.setdefault(text, _Gathered(text))
-    return [_rule(gathered, progress.rules.get(text), storage) for text, gathered in by_text.items()]
+    untouched = "" if progress.work == "evaluation" else "nothing that it reads has changed"
+    found = []
+    for text, gathered in by_text.items():
+        statistics = progress.rules.get(text)
+        note = (untouched or _note(gathered, storage)) if statistics is None else ""
+        found.append(_rule(gathered, statistics, note))
+    return found
 
 
-def _rule(
-    gathered: _Gathered, statistics: RuleStatistics | None, storage: Mapping[str, Storage]
-) -> RuleProfile:
-    note = _note(gathered, storage) if statistics is None else ""
+def _rule(gathered: _Gathered, statistics: RuleStatistics | None, note: str) -> RuleProfile:
     statistics = statistics or RuleStatistics(gathered.text)
     expected = [plan.steps[-1].expected for plan in gathered.plans if plan.steps]
     is_expected = bool(expected) and all(plan.steps and not plan.assumed for plan in gathered.plans)
@@ -290,8 +310,9 @@ def _rule(
         statistics.seconds,
         statistics.candidates,
         statistics.derived,
-        max(statistics.candidates - statistics.uncounted - statistics.derived, 0),
+        max(statistics.candidates - statistics.uncounted - statistics.derived - statistics.lost, 0),
         statistics.uncounted,
+        statistics.lost,
         statistics.evaluations,
         sum(expected) if is_expected else None,
         dict(statistics.places),
@@ -318,15 +339,22 @@ def _note(gathered: _Gathered, storage: Mapping[str, Storage]) -> str:
     return "not evaluated: there was nothing to start from, or another way to derive the same"
 
 
-def _plan(variant: Variant, used: UsedPlan, state: Materialisation) -> PlanProfile:
+def _plan(variant: Variant, used: UsedPlan, state: Materialisation, *, measured: bool) -> PlanProfile:
     delta = None if variant.delta is None else _relation(variant.rule.body[variant.delta])
     if used.plan is None:
         return PlanProfile(delta, used.how, used.times, used.assumed, ())
-    steps = tuple(_step(step, variant, state) for step in used.plan.steps)
-    return PlanProfile(delta, used.plan.reason, used.times, used.assumed, steps)
+    database = state.database
+    counts: Sequence[int | None] = [None] * len(used.plan.steps)
+    if measured and database is not None and is_on_host(used.plan, database):
+        counts = measured_bindings(variant, used.plan, database)
+    steps = tuple(
+        _step(step, variant, state, count) for step, count in zip(used.plan.steps, counts, strict=True)
+    )
+    at_most = is_bound(variant, state.plan)
+    return PlanProfile(delta, used.plan.reason, used.times, used.assumed, steps, at_most)
 
 
-def _step(step: Step, variant: Variant, state: Materialisation) -> StepProfile:
+def _step(step: Step, variant: Variant, state: Materialisation, measured: int | None) -> StepProfile:
     relation = _relation(step.literal)
     declared = state.prepared.program.relations.get(relation) if relation is not None else None
     stored = state.database.tables.get(relation) if state.database is not None and relation else None
@@ -339,7 +367,7 @@ def _step(step: Step, variant: Variant, state: Materialisation) -> StepProfile:
         domain = "new" if step.position == variant.delta else "old" if step.position in variant.old else "all"
     access = step.access.value if step.access is not None else "compute"
     facts = len(stored) if stored is not None else None
-    return StepProfile(describe(step.literal), access, domain, columns, float(step.estimate), facts)
+    return StepProfile(describe(step.literal), access, domain, columns, float(step.estimate), facts, measured)
 
 
 def _relation(literal: Literal) -> str | None:

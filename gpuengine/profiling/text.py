@@ -17,6 +17,8 @@ def told(profile: Profile) -> str:
 
 def _lines(profile: Profile) -> Iterator[str]:
     yield f"Profile of {profile.program}" if profile.program else "Profile"
+    if profile.work != "evaluation":
+        yield f"  {profile.work}"
     yield "  " + ", ".join(f"{name} {words.seconds(spent)}" for name, spent in profile.seconds.items())
     yield (
         f"  {profile.rounds:,} rounds, {profile.facts:,} facts, {profile.threads} threads, "
@@ -38,10 +40,12 @@ def _lines(profile: Profile) -> Iterator[str]:
     yield from _table(("stratum", "began at", "took", "rounds", "relations"), rows, "rrrll")
     yield from _rest(len(strata), _STRATA, "strata")
     yield ""
+    has_lost = any(rule.lost for rule in profile.rules)
+    lost = ("lost",) if has_lost else ()
     yield from _table(
-        ("time", "candidates", "derived", "duplicates", "expected", "on", "rule"),
-        [(*_numbers(rule), _cut(_rule_line(rule))) for rule in profile.rules[:_RULES]],
-        "rrrrrll",
+        ("time", "candidates", "derived", *lost, "duplicates", "expected", "on", "rule"),
+        [(*_numbers(rule, has_lost=has_lost), _cut(_rule_line(rule))) for rule in profile.rules[:_RULES]],
+        "rrrr" + "r" * has_lost + "rll",
     )
     yield from _rest(len(profile.rules), _RULES, "rules")
     yield ""
@@ -69,7 +73,9 @@ def _plans(rule: RuleProfile) -> Iterator[str]:
         yield f"  {words.when(plan)}"
         for number, step in enumerate(plan.steps, 1):
             facts = f", {step.facts:,} facts there" if step.facts is not None else ""
-            told = f"~{words.rounded(step.expected)} bindings expected{facts}"
+            there = words.bindings(step, plan)
+            there = f", {there} there were" if there else ""
+            told = f"~{words.rounded(step.expected)} bindings expected{there}{facts}"
             yield f"    {number}. {step.access:9} {words.step(step)}  {told}"
 
 
@@ -78,11 +84,12 @@ def _rule_line(rule: RuleProfile) -> str:
     return f"{rule.places[0]}: {text}" if rule.places else text
 
 
-def _numbers(rule: RuleProfile) -> tuple[str, ...]:
+def _numbers(rule: RuleProfile, *, has_lost: bool) -> tuple[str, ...]:
     return (
         words.seconds(rule.seconds),
         f"{rule.candidates:,}",
         f"{rule.derived:,}{'+' if rule.uncounted else ''}",
+        *([f"{rule.lost:,}"] if has_lost else []),
         f"{rule.duplicates:,}{'+' if rule.uncounted else ''}",
         words.expected(rule),
         words.spent_in(rule),

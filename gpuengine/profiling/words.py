@@ -5,7 +5,18 @@ from __future__ import annotations
 from gpuengine.planning.explain import rounded
 from gpuengine.profiling.profile import PlanProfile, Profile, RuleProfile, StepProfile
 
-__all__ = ["count", "expected", "kernels", "nbytes", "rounded", "seconds", "spent_in", "step", "when"]
+__all__ = [
+    "bindings",
+    "count",
+    "expected",
+    "kernels",
+    "nbytes",
+    "rounded",
+    "seconds",
+    "spent_in",
+    "step",
+    "when",
+]
 
 
 def seconds(number: float) -> str:
@@ -48,6 +59,11 @@ def step(one: StepProfile) -> str:
     return f"{one.literal}{domain}{by}"
 
 
+def bindings(one: StepProfile, plan: PlanProfile) -> str:
+    """How many bindings a step had, if they were counted."""
+    return "" if one.measured is None else f"{'≤ ' if plan.at_most else ''}{one.measured:,}"
+
+
 def spent_in(rule: RuleProfile) -> str:
     """Where a rule ran: ``cpu``, or the seconds of each place."""
     if len(rule.backends) < 2:
@@ -59,5 +75,5 @@ def kernels(profile: Profile) -> str:
     """How long compiling took."""
     compiled = profile.compiled_kernels
     if not compiled:
-        return "none, all cached"
+        return "none, all were there"
     return f"{len(compiled):,} in {seconds(sum(compiled.values()))}, now cached"

@@ -176,3 +176,55 @@ def test_the_program_after_a_pass(tmp_path: Path) -> None:
     done = gpuengine("plan", "same.dl", "--after", "closing", cwd=tmp_path)
     assert done.returncode == 2
     assert "no pass 'closing'; it is one of close-equivalences, blank-single-variables" in done.stderr
+
+
+def test_analysed(tmp_path: Path) -> None:
+    reach_project(tmp_path, [(1, 2), (2, 3), (3, 4)])
+    told = ("plan", "reach.dl", "-F", "facts", "--analyse")
+    done = gpuengine(*told, "--profile", "p.json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    for said in (
+        "The program was evaluated",
+        "edge(x, y)  input, 3 facts",
+        "path(x, y)  derived, 6 facts, output",
+        "3 candidates, 3 derived, 0 duplicates",
+        "1. drive     edge(x, y)  ~3 bindings, 3 measured",
+        "bindings, 6 measured",
+    ):
+        assert said in done.stdout, said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["facts", "p.json", "reach.dl"]
+    steps = [
+        step
+        for rule in json.loads((tmp_path / "p.json").read_text())["rules"]
+        for plan in rule["plans"]
+        for step in plan["steps"]
+    ]
+    assert sorted(step["measured"] for step in steps) == [3, 3, 6]
+    plan = json.loads(gpuengine(*told, "--json", cwd=tmp_path).stdout)
+    assert plan["statistics"] == "measured"
+    assert plan["strata"][0]["rules"][0]["measured"]["derived"] == 3
+    drawn = gpuengine(*told, "--svg", "-", cwd=tmp_path).stdout
+    ElementTree.fromstring(drawn)
+    assert "6 measured" in drawn and "path is stored as table, 6 facts" in drawn
+
+
+def test_profile_without_analyse(tmp_path: Path) -> None:
+    reach_project(tmp_path)
+    done = gpuengine("plan", "reach.dl", "--profile", "p.html", cwd=tmp_path)
+    assert done.returncode == 2 and "--profile goes with --analyse only" in done.stderr
+
+
+def test_long_rules_are_not_cut(tmp_path: Path) -> None:
+    """All words of the rule are in the drawing, in lines that are not too long."""
+    names = [f"a_relation_with_a_long_name_{k}" for k in range(12)]
+    body = ", ".join(f"{name}(x{k}, x{k + 1})" for k, name in enumerate(names))
+    lines = [f".decl {name}(x: number, y: number)\n.input {name}" for name in names]
+    rule = f"p(x0, x12) :- {body}."
+    (tmp_path / "p.dl").write_text(
+        "\n".join([*lines, ".decl p(x: number, y: number)", ".output p", rule, ""])
+    )
+    drawn = gpuengine("plan", "p.dl", "--svg", "-", cwd=tmp_path).stdout
+    elements = ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")
+    shown = [element.text or "" for element in elements]
+    assert " ".join(rule.split()) in " ".join(" ".join(shown).split())
+    assert max(map(len, shown)) <= 120 and not any("…" in line for line in shown)

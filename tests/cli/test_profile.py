@@ -181,3 +181,30 @@ def test_refused(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
     done = gpuengine("run", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert told in done.stderr
+
+
+def test_an_update_is_profiled(tmp_path: Path) -> None:
+    reach_project(tmp_path)
+    assert gpuengine(*RUN, "--save", "kb", cwd=tmp_path).returncode == 0
+    (tmp_path / "new.csv").write_text("3\t4\n")
+    done = gpuengine("update", "kb", "--insert", "edge=new.csv", "--profile", "p.html", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "edge\t+1\t-0\npath\t+3\t-0\n", "")
+    profile = json.loads((tmp_path / "p.json").read_text())
+    assert profile["work"] == "update, maintained" and profile["program"] == "kb"
+    assert {"open", "read", "update", "total"} <= profile["seconds"].keys()
+    assert sum(rule["derived"] for rule in profile["rules"]) >= 3
+    text = (tmp_path / "p.html").read_text()
+    assert_alone(text, Page(text))
+    done = gpuengine("update", "kb", "--delete", "edge=new.csv", "--profile", "-", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "edge\t+0\t-1\npath\t+0\t-3\n")
+    assert done.stderr.startswith("Profile of kb\n  update, maintained\n") and "lost" in done.stderr
+
+
+def test_a_profile_of_an_update_that_can_not_be_written(tmp_path: Path) -> None:
+    reach_project(tmp_path)
+    assert gpuengine(*RUN, "--save", "kb", cwd=tmp_path).returncode == 0
+    (tmp_path / "new.csv").write_text("3\t4\n")
+    (tmp_path / "p.json").mkdir()
+    done = gpuengine("update", "kb", "--insert", "edge=new.csv", "--profile", "p.html", cwd=tmp_path)
+    assert done.returncode == 1 and "can't write p.json: it is a directory" in done.stderr
+    assert gpuengine("query", "kb", "edge(3, x)", cwd=tmp_path).stdout == "x\n"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from tests.cli.processes import gpuengine, reach_project
 
 
@@ -63,3 +65,22 @@ def test_from_standard_input(tmp_path: Path) -> None:
     reach_project(tmp_path)
     done = gpuengine("query", "reach.dl", "-F", "facts", "-", cwd=tmp_path, stdin="path(1, 3)\n")
     assert (done.returncode, done.stdout) == (0, "true\n"), done.stderr
+
+
+def test_alternatives_and_aggregates_in_every_format(tmp_path: Path) -> None:
+    reach_project(tmp_path, [(1, 2), (2, 3)])
+    text = "x, n : (edge(x, _); edge(_, x)), n = count : { path(x, _) }"
+    common = ("query", "reach.dl", "-F", "facts", text, "--order", "x")
+    expected = [{"x": 1, "n": 2}, {"x": 2, "n": 1}, {"x": 3, "n": 0}]
+    done = gpuengine(*common, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "x\tn\n1\t2\n2\t1\n3\t0\n"), done.stderr
+    for name in ("a.parquet", "a.csv", "a.tsv", "a.json"):
+        assert gpuengine(*common, "-o", name, cwd=tmp_path).returncode == 0
+    assert pq.read_table(tmp_path / "a.parquet").to_pylist() == expected
+    assert json.loads((tmp_path / "a.json").read_text()) == expected
+    assert (tmp_path / "a.csv").read_text() == "x,n\n1,2\n2,1\n3,0\n"
+    done = gpuengine(*common, "--format", "csv", "--limit", "1", cwd=tmp_path)
+    assert done.stdout == "x,n\n1,2\n"
+    done = gpuengine("query", "reach.dl", "-F", "facts", "x : edge(1, x); edge(y, 1)", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "1 | x : edge(1, x); edge(y, 1)\n  | ^\n" in done.stderr
