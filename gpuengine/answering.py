@@ -22,33 +22,37 @@ from gpuengine.schemes.table import Table
 from gpuengine.schemes.union import Part, Union, tables_in
 
 
-def answer(rule: Rule, database: Database, budget: Budget, text: str) -> Scheme:
-    """The distinct answers of a query's rule: a column for each variable of its head.
+def answer(rules: Sequence[Rule], database: Database, budget: Budget, text: str) -> Scheme:
+    """The distinct answers of a query's rules, one for each alternative: a column for each variable.
 
     It runs where the tables that it reads are; on the host if they are not in one place.
     """
     tables = database.tables
-    whole = _whole_relation(rule, tables)
+    whole = _whole_relation(rules[0], tables) if len(rules) == 1 else None
     if whole is not None:
         return whole
-    schemes = [tables[name] for name in body_relations(rule.body)]
+    schemes = [tables[name] for name in _relations(rules)]
     read = list(dict.fromkeys(table for scheme in schemes for table in tables_in(scheme)))
     with device_failures(lambda: f"answering: {text}", lambda: read):
-        return _answer(rule, database, budget, read)
+        return _answer(rules, database, budget, read)
 
 
-def _answer(rule: Rule, database: Database, budget: Budget, read: Sequence[Table]) -> Table:
+def _relations(rules: Sequence[Rule]) -> list[str]:
+    return sorted(set().union(*(body_relations(rule.body) for rule in rules)))
+
+
+def _answer(rules: Sequence[Rule], database: Database, budget: Budget, read: Sequence[Table]) -> Table:
     for table in read:
         table.backend.bind_thread()
     if len({table.backend for table in read}) > 1:
         _move_to_host(read)
     try:
-        return _evaluate(rule, database, budget)
+        return _evaluate(rules, database, budget)
     except DeviceMemoryError:
         _move_to_host(read)
-        return _evaluate(rule, database, budget)
+        return _evaluate(rules, database, budget)
     except PoolFull as error:
-        budget.refuse_sets(", ".join(sorted(body_relations(rule.body))), error.needed)
+        budget.refuse_sets(", ".join(_relations(rules)), error.needed)
 
 
 def _whole_relation(rule: Rule, tables: Mapping[str, Scheme]) -> Scheme | None:
@@ -68,8 +72,15 @@ def _whole_relation(rule: Rule, tables: Mapping[str, Scheme]) -> Scheme | None:
     return Union("?", [Part(scheme.snapshot(), permutation)], Table("?", scheme.arity, CPU))
 
 
-def _evaluate(rule: Rule, database: Database, budget: Budget) -> Table:
-    """The distinct answers of a rule's body: a column for each variable of its head."""
+def _evaluate(rules: Sequence[Rule], database: Database, budget: Budget) -> Table:
+    """The distinct answers of bodies: a column for each variable of their heads."""
+    answers = Table("?", len(rules[0].head.args), CPU)
+    for rule in rules:
+        _add_answers(answers, rule, database, budget)
+    return answers
+
+
+def _add_answers(answers: Table, rule: Rule, database: Database, budget: Budget) -> None:
     rule = blank_rule(rule)  # what is not asked for is not listed
     variables = tuple(arg for arg in rule.head.args if isinstance(arg, Variable))
     plan = order_body(rule.body, database)
@@ -81,11 +92,9 @@ def _evaluate(rule: Rule, database: Database, budget: Budget) -> Table:
     for chunk in body.collect(*span):
         chunks.append(chunk)
         rows += chunk.rows
-        budget.check_answers(rows, len(variables))
+        budget.check_answers(len(answers) + rows, len(variables))
     columns = [np.concatenate([c.columns[v] for c in chunks]) for v in variables] if chunks else []
-    answers = Table("?", len(variables), CPU)
-    answers.insert(columns, sum(chunk.rows for chunk in chunks))
-    return answers
+    answers.insert(columns, rows)
 
 
 def _move_to_host(tables: Iterable[Table]) -> None:

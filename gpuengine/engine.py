@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from gpuengine.maintenance.store import Store
     from gpuengine.maintenance.transaction import Update, Wait
     from gpuengine.maintenance.updater import Updated, Updater
+    from gpuengine.profiling.measuring import Measurement
     from gpuengine.profiling.profile import Profile
 
 
@@ -175,6 +177,8 @@ class Engine(NotCopied):
         self._making_updater = threading.Lock()
         self._subscriptions = Subscriptions()
         self._store: Store | None = None
+        # What was done last, and the seconds that it took.
+        self._worked: tuple[Progress, float] | None = None
         # Heights of facts, which a search for proofs may have computed; they go with their materialisation.
         self._heights: weakref.WeakKeyDictionary[Materialisation, list[Rounds]] = weakref.WeakKeyDictionary()
 
@@ -385,6 +389,7 @@ class Engine(NotCopied):
             if updater is not None:
                 updater.forget()
             self._states.follow(found[0])
+            self._worked = progress, found[0].anew_seconds
 
     def commit(self, update: Update) -> Change:
         """Make an update happen; `Change` says what came of it. On any failure nothing has changed."""
@@ -409,9 +414,11 @@ class Engine(NotCopied):
         stop[0] = 0
         self._subscriptions.find_changes()
         with self.changing(wait):
+            began = time.perf_counter()
             late = run_interruptibly(lambda: found.append(work(progress)), stop, progress, watch, timeout)
             after, deltas = found[0]
             self._states.follow(after)
+            self._worked = progress, time.perf_counter() - began
         change = change_to(after, deltas, Budget(self.options.memory))
         self._subscriptions.note(change, late)
         return change
@@ -561,9 +568,10 @@ class Engine(NotCopied):
         limit: int | None = None,
         **parameters: Any,
     ) -> RelationView:
-        """The answers of a conjunctive query such as ``path(1, x), !edge(1, x)`` over the materialisation.
+        """The answers of a query such as ``path(1, x), !edge(1, x)`` over the materialisation.
 
-        One column for each named variable, in order of first appearance, or for those asked for, as in
+        A query is a body as of a rule, with ``;`` between alternatives, and aggregates. One column for each
+        named variable, in order of first appearance, or for those asked for, as in
         ``x, z : path(x, y), edge(y, z)``; distinct rows. A query without variables has one row of no columns
         if it holds, none if not. `parameters` are the values of ``$name`` in it. With `order`, names of
         columns, ``-name`` for descending, rows come in that order; with `limit`, at most so many.
@@ -572,7 +580,7 @@ class Engine(NotCopied):
             raise GpuEngineError(f"a query is a str such as 'path(1, x)', not {type(text).__name__}")
         from gpuengine.language.questions import parse_question
 
-        rule, answers, state = self._answered(
+        (rule, *_), answers, state = self._answered(
             lambda program: parse_question(text, program, parameters), text, {}
         )
         attributes = [Attribute(arg.name, arg.type) for arg in rule.head.args if isinstance(arg, Variable)]
@@ -623,14 +631,17 @@ class Engine(NotCopied):
     def profile(
         self,
         *,
+        steps: bool = False,
         program: str = "",
         seconds: Mapping[str, float] | None = None,
         process: Mapping[str, Any] | None = None,
     ) -> Profile:
-        """What the last materialisation cost, by stratum, round, rule and relation; updates are not in it.
+        """What the last materialisation or update cost, by stratum, round, rule and relation.
 
-        `program` is a name for it. `seconds` are phases that the caller has measured, ``evaluate`` among
-        them, and `process` what else is to be told. Raises `GpuEngineError` if nothing was evaluated here.
+        With `steps`, the bindings that each step of a plan had in a materialisation are counted now, which
+        takes about as long as evaluating it once more. `program` is a name for it. `seconds` are phases that
+        the caller has measured, ``evaluate`` or ``update`` among them, and `process` what else is to be told.
+        Raises `GpuEngineError` if nothing was evaluated here.
         """
         from gpuengine.kernels.cpu.jit import compile_seconds
         from gpuengine.profiling.profile import profile_of
@@ -638,14 +649,24 @@ class Engine(NotCopied):
         with self.turn():
             return profile_of(
                 self.current,
+                self._worked,
                 self.storage if self.current.relations is not None else {},
                 threads=self.options.threads,
                 backend=self.backend,
                 compiled_kernels=compile_seconds,
+                steps=steps,
                 program=program,
                 seconds=seconds,
                 process=process,
             )
+
+    def measurement(self) -> Measurement:
+        """What the materialisation that was evaluated here came to, for who describes its plan."""
+        from gpuengine.profiling.measuring import Measurement
+
+        state = self.current
+        assert state.progress is not None and state.database is not None, "nothing was evaluated"
+        return Measurement(state.plan, state.progress, state.database, self.storage)
 
     def why_not(self, text: str) -> WhyNot:
         """Why a fact, or a query, does not hold: how far each rule gets that could derive it."""
@@ -688,24 +709,24 @@ class Engine(NotCopied):
 
         It may read `tables` of its own beside the relations, by names that no relation has.
         """
-        return self._answered(lambda program: rule, text, tables or {})[1]
+        return self._answered(lambda program: [rule], text, tables or {})[1]
 
     def _answered(
-        self, make: Callable[[Program], Rule], text: str, tables: Mapping[str, Table]
-    ) -> tuple[Rule, Scheme, Materialisation]:
+        self, make: Callable[[Program], Sequence[Rule]], text: str, tables: Mapping[str, Table]
+    ) -> tuple[list[Rule], Scheme, Materialisation]:
+        """The answers of any of some rules that have the same variables in their heads."""
         rules: list[Rule] = []
 
         def choose(state: Materialisation) -> set[str]:
-            rules.append(resolve(make(state.prepared.program), state.prepared.aliases))
+            rules[:] = [resolve(rule, state.prepared.aliases) for rule in make(state.prepared.program)]
             self._functions.check(state.prepared.program, rules)
-            return state.required(body_relations(rules[0].body) - tables.keys())
+            return state.required(set().union(*(body_relations(rule.body) for rule in rules)) - tables.keys())
 
         with self._states.reading(choose) as (state, schemes):
-            (rule,) = rules
             database = Database(state.prepared.program, self.dictionary, tables={**schemes, **tables})
-            read = [database.tables[name] for name in body_relations(rule.body)]
+            read = [database.tables[name] for rule in rules for name in body_relations(rule.body)]
             with self.limits(f"answering {text}").applied(), self._states.on_device(read):
-                return rule, answer(rule, database, Budget(self.options.memory), text), state
+                return rules, answer(rules, database, Budget(self.options.memory), text), state
 
     def _load_from_device(self, relation: Relation, data: Any) -> int:
         """Add facts that others have on a device; on the host if the device has no room for the table."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuengine.rdf.engine import RdfEngine
     from gpuengine.temporal.engine import TemporalEngine
 
-_OF_TEMPORAL = ("backend", "device", "device_memory")
+_OF_TEMPORAL = ("memory", "wait", "backend", "device", "device_memory")
 
 
 def open(
@@ -30,8 +30,8 @@ def open(
     No rule is evaluated for that. Every update that returns is on the disk. One process at a time may have
     it open to write; with `read_only`, others read it meanwhile: what was there when they opened it.
     One that `RdfEngine.save` wrote is an `RdfEngine` again.
-    One that `TemporalEngine.save` wrote is a `TemporalEngine` again, and takes its: backend, device and
-    device_memory.
+    One that `TemporalEngine.save` wrote is a `TemporalEngine` again, and takes its: memory, wait, backend,
+    device and device_memory.
     `options` are those of `Engine`: threads, memory, backend, device, device_memory, thresholds, evaluators.
     """
     for name in ("schemes", "modules", "include_dirs", "macros"):

@@ -61,10 +61,60 @@ def test_projection(kb: ge.Engine) -> None:
     assert answer.columns == ["z", "x"]
     assert set(answer) == {(z, x) for x, z in kb["path"] if (x, z) not in kb["edge"]}
     assert kb.query("x : path(x, y)", order="x").to_pylist() == [(-5,), (1,), (2,), (3,)]
-    with pytest.raises(GpuEngineError, match="it names x, y"):
+    with pytest.raises(ProgramErrors, match="it names x, y"):
         kb.query("w : path(x, y)")
     with pytest.raises(ProgramErrors, match=":1:5"):
         kb.query("x : pth(x, y)")
+
+
+def test_alternatives(kb: ge.Engine) -> None:
+    path, edge = set(kb["path"]), set(kb["edge"])
+    assert set(kb.query("edge(x, y); path(y, x)")) == edge | {(x, y) for y, x in path}
+    assert set(kb.query("x : edge(x, _); edge(_, x)", order="x", limit=2)) == {(-5,), (1,)}
+    assert set(kb.query("path(x, y), (x = $a; y = $b), !edge(x, y)", a=1, b=4)) == {
+        (x, y) for x, y in path - edge if x == 1 or y == 4
+    }
+    assert len(kb.query("edge(1, 3); path(1, 3)")) == 1 and len(kb.query("edge(1, 3); path(3, 1)")) == 0
+    assert len(kb.query("edge(1, 1); edge(1, 3)")) == 0
+
+
+@given(st.sets(st.tuples(st.integers(0, 4), st.integers(0, 4))), st.integers(0, 5), st.integers(0, 5))
+def test_alternatives_are_a_union(edges: set[tuple[int, int]], a: int, b: int) -> None:
+    made = ge.Engine(".decl e(x: number, y: number)")
+    made.load("e", sorted(edges)) if edges else None
+    found = made.query("e(x, y), x < $a; e(y, x), !e(x, y); e(x, y), y = $b, x != y", a=a, b=b)
+    expected = {(x, y) for x, y in edges if x < a or (y == b and x != y)}
+    assert set(found) == expected | {(x, y) for y, x in edges if (x, y) not in edges}
+    assert len(found) == len(set(found))
+
+
+def test_alternatives_of_an_inline_relation() -> None:
+    made = ge.Engine(
+        ".decl e(x: number, y: number)\n.decl near(x: number, y: number) inline\n"
+        "near(x, y) :- e(x, y).\nnear(x, y) :- e(y, x).\ne(1, 2)."
+    )
+    assert set(made.query("near(x, y)")) == {(1, 2), (2, 1)}
+
+
+def test_alternatives_have_the_same_variables(kb: ge.Engine) -> None:
+    for text, told in (
+        ("edge(x, y); path(x, 1)", "say which are asked for, as in: x : "),
+        ("y : edge(x, y); path(x, 1)", ":1:1"),
+        ("edge(x, 1); word(1, x)", "different types"),
+    ):
+        with pytest.raises(ProgramErrors, match=told) as caught:
+            kb.query(text)
+        assert text in str(caught.value) and "^" in str(caught.value)
+    with pytest.raises(ProgramErrors, match="can't have alternatives here"):
+        kb.explain("edge(1, 2); edge(2, 3)")
+
+
+def test_aggregates(kb: ge.Engine) -> None:
+    path = set(kb["path"])
+    assert set(kb.query("n = count : { path(_, _) }")) == {(len(path),)}
+    ends = {x: [y for x2, y in path if x2 == x] for x, _ in path}
+    counted = kb.query("x, n, m : edge(x, _), n = count : { path(x, _) }, m = max y : { path(x, y) }")
+    assert set(counted) == {(x, len(ys), max(ys)) for x, ys in ends.items()}
 
 
 def test_order_and_limit(kb: ge.Engine) -> None:

@@ -16,6 +16,7 @@ class RuleStatistics:
 
     `places` are the seconds by backend. Of `uncounted` candidates nobody knows whether they were new: a
     relation that selects took them, or other rules for the same relation ran in the same compiled call.
+    `lost` are facts that an update found to lose a derivation by the rule; they are not among those derived.
     """
 
     text: str
@@ -24,6 +25,7 @@ class RuleStatistics:
     derived: int = 0
     evaluations: int = 0
     uncounted: int = 0
+    lost: int = 0
     places: dict[str, float] = field(default_factory=dict)
 
 
@@ -66,7 +68,12 @@ class SchemeChoice:
 
 @dataclass
 class Progress:
-    """Readable at any time from another thread; the numbers are of the last completed step."""
+    """Readable at any time from another thread; the numbers are of the last completed step.
+
+    `work` is what is done: an evaluation, or an update and how.
+    """
+
+    work: str = "evaluation"
 
     strata: int = 0
     stratum: int = 0
@@ -87,9 +94,9 @@ class Progress:
 
     def restart(self) -> None:
         """Begin again with something else, for whoever watches."""
-        host_work = self.host_work
+        host_work, work = self.host_work, self.work
         self.__dict__.update(vars(Progress()))
-        self.host_work = host_work
+        self.host_work, self.work = host_work, work
 
     def used_plan(self, variant: Variant) -> UsedPlan:
         """Where to note how a variant is evaluated."""

@@ -13,7 +13,8 @@ class RoundSpan:
     """Some rounds of a stratum that follow each other in one place.
 
     `began` counts from the start of the evaluation. `first` is the number of the first of them, 0 for the
-    rules outside the recursion; `delta` is how many facts were new after the last one.
+    rules outside the recursion; `delta` is how many facts were new after the last one. `step` is what was
+    done: derived, or of an update overdeleted or inserted.
     """
 
     first: int
@@ -22,6 +23,7 @@ class RoundSpan:
     seconds: float
     delta: int
     where: str
+    step: str = "derive"
 
 
 @dataclass(slots=True)
@@ -49,10 +51,10 @@ class Timeline:
         self._last = time.perf_counter()
         self.strata.append(StratumSpan(number, relations, self._last - self._started))
 
-    def end_rounds(self, first: int, rounds: int, delta: int, where: str) -> None:
+    def end_rounds(self, first: int, rounds: int, delta: int, where: str, step: str = "derive") -> None:
         """Some rounds of the stratum have ended; they began when the ones before them did."""
         now = time.perf_counter()
-        span = RoundSpan(first, rounds, self._last - self._started, now - self._last, delta, where)
+        span = RoundSpan(first, rounds, self._last - self._started, now - self._last, delta, where, step)
         self.strata[-1].rounds.append(span)
         self._last = now
         self._spans += 1
@@ -79,7 +81,8 @@ def _in_pairs(spans: list[RoundSpan]) -> list[RoundSpan]:
     is_open = False
     for span in spans:
         last = joined[-1] if joined else None
-        if is_open and last is not None and last.where == span.where and last.first > 0:
+        is_alike = last is not None and (last.where, last.step) == (span.where, span.step)
+        if is_open and last is not None and is_alike and last.first > 0:
             joined[-1] = RoundSpan(
                 last.first,
                 last.rounds + span.rounds,
@@ -87,6 +90,7 @@ def _in_pairs(spans: list[RoundSpan]) -> list[RoundSpan]:
                 last.seconds + span.seconds,
                 span.delta,
                 span.where,
+                span.step,
             )
             is_open = False
         else:

@@ -45,6 +45,9 @@ def spell(literal: Literal, words: Words) -> str:
     assert isinstance(literal, Aggregate)
     target = f" {_term(literal.target, words)}" if literal.target is not None else ""
     body = ", ".join(spell(part, words) for part in literal.body)
+    if literal.initial is not None:
+        first = _term(literal.initial, words)
+        return f"{_term(literal.result, words)} = {literal.op} {first} :{target}, {{ {body} }}"
     return f"{_term(literal.result, words)} = {literal.op}{target} : {{ {body} }}"
 
 

@@ -110,7 +110,7 @@ DESCRIPTIONS: dict[str, str] = {
     SELECTION: "a relation that is to keep facts in two ways at once",
     SUBSUMPTION: "a subsumption between two relations, or by what depends on what it leaves",
     LATTICE: "lattices are not supported",
-    USER_FUNCTOR: "a functor that is not declared, or not as one can be; a user-defined aggregate",
+    USER_FUNCTOR: "a functor, or one of an aggregate, that is not declared, or not as one can be",
     CHOICE_DOMAIN: "a choice-domain by an attribute that is not there",
     COUNTER: "autoinc() in a rule that depends on its own head, in an aggregate or in a query",
     PROVENANCE: "provenance is not supported",

@@ -17,10 +17,13 @@ from gpuengine.language.program import (
 )
 
 
-def stuck_literals(body: Iterable[Literal]) -> tuple[list[Literal], set[Variable]]:
+def stuck_literals(
+    body: Iterable[Literal], given: frozenset[Variable]
+) -> tuple[list[Literal], set[Variable]]:
     """The literals of a body that can't be evaluated in any order, and the variables that the others bind."""
     body = list(body)
     bound = {arg for part in body if isinstance(part, Atom) for arg in part.args if isinstance(arg, Variable)}
+    bound |= given
     return _evaluate([part for part in body if not isinstance(part, Atom)], bound), bound
 
 

@@ -360,6 +360,8 @@ class Inference:
         if aggregate.target is None:
             return root_cell(NUMBER)
         target = self._visit(aggregate.target, inner)
+        if aggregate.initial is not None:
+            return self._fold(aggregate, target, aggregate.initial, frame)
         if op.startswith("@@"):
             self._restrict(aggregate.target, target, _SYMBOL)
             return root_cell(SYMBOL)
@@ -369,6 +371,35 @@ class Inference:
         if op == "count":
             return root_cell(NUMBER)
         return target
+
+    def _fold(self, aggregate: Agg, target: Cell, initial: Arg, frame: Frame) -> Cell:
+        """An aggregate of the user: a functor of what there is so far and one value more."""
+        name = aggregate.op[2:]
+        assert aggregate.target is not None
+        first = self._visit(initial, frame)
+        declared = self._declarations.functors.get(name)
+        if declared is None:
+            hint = nearest(name, self._declarations.functors, "functor")
+            hint = hint or f"declare it: .functor {name}(so_far: number, x: number): number"
+            message = f"the functor of the aggregate {aggregate.op} is not declared"
+            self._error(codes.USER_FUNCTOR, message, aggregate, hint)
+            return Cell()
+        if UNKNOWN in (*declared.arguments, declared.result):
+            self._failed = True
+            return Cell()
+        kinds = [type_.kind for type_ in declared.arguments]
+        if len(kinds) != 2 or kinds[0] is not declared.result.kind:
+            message = f"the functor {name} can't be an aggregate: it must take what it gives, and one value"
+            result = declared.result.name
+            hint = f"declare it: .functor {name}(so_far: {result}, x: {result}): {result}"
+            self._error(codes.USER_FUNCTOR, message, aggregate, hint)
+            return Cell()
+        if not isinstance(initial, Int | Float | Str):
+            message = f"what {aggregate.op} begins with is a number or a text that is written down"
+            self._error(codes.AGGREGATE_BODY, message, initial, f"write {aggregate.op} 0 : x, {{ .. }}")
+        self._restrict(aggregate.target, target, frozenset((kinds[1],)))
+        self._restrict(initial, first, frozenset((kinds[0],)))
+        return Cell(frozenset((declared.result.kind,)))
 
     # Solving
 

@@ -177,9 +177,7 @@ class Inliner:
                 self._materialise(atom)
                 alternatives = [[literal]]
             body += alternatives[0]
-        return Aggregate(
-            aggregate.result, aggregate.op, aggregate.target, tuple(body), aggregate.outer, aggregate.span
-        )
+        return replace(aggregate, body=tuple(body))
 
     def _unfold(self, call: Atom) -> list[Body]:
         bodies = [self._instantiate(rule, call) for rule in self.inlines[call.relation].rules]

@@ -259,6 +259,11 @@ class Lowering:
             if aggregate.op == "mean" and target.type.kind is not Kind.FLOAT:
                 span = self._sources.span(aggregate.target.start, aggregate.target.end)
                 target = Functor("to_float", (target,), FLOAT, span)
+        initial = None
+        if aggregate.initial is not None:
+            term = self._term(aggregate.initial, frame, out)
+            assert isinstance(term, Constant)
+            initial = term
         self._in_aggregate = enclosing
         visible = frame.visible_names()
         mentioned = dict.fromkeys(
@@ -268,7 +273,7 @@ class Lowering:
             mentioned |= dict.fromkeys(sorted(term_variables(target), key=_by_name))
         outer = tuple(variable for variable in mentioned if variable.name in visible)
         span = self._sources.span(aggregate.start, aggregate.end)
-        out.append(Aggregate(result, aggregate.op, target, _by_value(body), outer, span))
+        out.append(Aggregate(result, aggregate.op, target, _by_value(body), outer, span, initial))
         return result
 
 

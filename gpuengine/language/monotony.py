@@ -128,7 +128,7 @@ def _problem(rule: Rule, moving: Mapping[str, Merge], own: Merge | None) -> tupl
     for variable in ways:
         if seen[variable] > 1:
             return f"{_name(variable)} is compared with another argument", origin[variable]
-    signs = _signs(rule.body)
+    signs = known_signs(rule.body)
     problem = _follow_equations(rule.body, ways, signs)
     if problem is None:
         problem = _check_literals(rule.body, ways, signs)
@@ -259,7 +259,7 @@ def _is_positive(term: Term, signs: Signs) -> bool:
     return isinstance(term, Variable) and term in signs
 
 
-def _signs(body: Iterable[Literal]) -> dict[Variable, bool]:
+def known_signs(body: Iterable[Literal]) -> dict[Variable, bool]:
     """The variables that comparisons with constants keep from being negative."""
     found: dict[Variable, bool] = {}
     for part in body:

@@ -171,11 +171,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """``result = op target : { body }``, `op` one of ``count sum min max mean``.
+    """``result = op target : { body }``, `op` one of ``count sum min max mean``, or ``@@name``.
 
     `outer` are the body's variables that the rest of the rule also mentions: they are bound before
     the aggregate is evaluated, which then ranges over the distinct bindings of the body's other
     variables. ``count`` and ``sum`` of nothing are 0; ``min``, ``max`` and ``mean`` of nothing do not hold.
+    ``@@name`` begins with `initial`, and replaces it by ``@name(it, value)`` for each value.
     """
 
     result: Variable
@@ -184,6 +185,7 @@ class Aggregate:
     body: tuple[Literal, ...]
     outer: tuple[Variable, ...]
     span: Span = field(compare=False)
+    initial: Constant | None = None
 
 
 Literal = Atom | Negation | Comparison | Aggregate
@@ -428,4 +430,4 @@ class _Renaming:
         body = tuple(self._literal(part, inside=True) for part in literal.body)
         names = {variable.name for variable in literal.outer}
         outer = tuple(new for name, new in self._new.items() if name in names)
-        return Aggregate(result, literal.op, target, body, outer, literal.span)
+        return replace(literal, result=result, target=target, body=body, outer=outer)

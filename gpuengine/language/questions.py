@@ -2,42 +2,40 @@
 
 path($start, x), !edge($start, x)               with start=1
 x, z : path(x, y), edge(y, z)                   y is not asked for
+x : path(1, x); path(x, 1)                      alternatives
+x, n : edge(x, _), n = count : { path(x, _) }   aggregates, as in rules
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from gpuengine.errors import GpuEngineError
-from gpuengine.language import parse_query
-from gpuengine.language.program import Program, Rule, Variable
+from gpuengine.language.program import Program, Rule
 
 _PARAMETER = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/|\$([A-Za-z_]\w*)', re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_?]\w*")
 _ASKED = re.compile(r"\s*(?:\?-)?\s*([A-Za-z_?]\w*(?:\s*,\s*[A-Za-z_?]\w*)*)\s*:(?![-=])")
 
 
-def parse_question(text: str, program: Program, parameters: Mapping[str, Any] | None = None) -> Rule:
-    """The rule of a query whose head lists the variables asked for; see the module.
+def parse_question(text: str, program: Program, parameters: Mapping[str, Any] | None = None) -> list[Rule]:
+    """The rules of a query, one for each alternative, whose heads list the variables asked for.
 
-    Raises `ProgramErrors` for what is wrong in the body, `GpuEngineError` for the rest.
+    Raises `ProgramErrors` for what is wrong in the query, `GpuEngineError` for parameters that are.
     """
+    from gpuengine.language.query import Asked, compile_alternatives
+
     body = with_values(text, parameters or {})
     asked = _ASKED.match(body)
     if asked is None:
-        return parse_query(body, program)
-    rule = parse_query(" " * asked.end() + body[asked.end() :], program)
-    known = {arg.name: arg for arg in rule.head.args if isinstance(arg, Variable)}
-    names = list(dict.fromkeys(part.strip() for part in asked[1].split(",")))
-    for name in names:
-        if name not in known:
-            raise GpuEngineError(
-                f"the query asks for {name}, which its body does not name\n"
-                f"  hint: it names {', '.join(known) or 'no variable'}"
-            )
-    return replace(rule, head=replace(rule.head, args=tuple(known[name] for name in names)))
+        return compile_alternatives(body, program)
+    names = {
+        one[0]: Asked(one[0], asked.start(1) + one.start(), asked.start(1) + one.end())
+        for one in reversed(list(_NAME.finditer(asked[1])))
+    }
+    return compile_alternatives(body, program, begins=asked.end(), asked=list(reversed(names.values())))
 
 
 def with_values(text: str, parameters: Mapping[str, Any]) -> str:

@@ -93,12 +93,15 @@ def declare_direct(frame: Frame, atoms: Iterable[Atom], body: Iterable[Plain]) -
 def aggregate_frame(outer: Frame, target: Arg | None, body: list[Plain]) -> Frame:
     """The frame of an aggregate's body: its local names declared, the others left to `outer`."""
     frame = Frame(outer.variables, outer)
-    in_target = {var.name for var in _direct_in(() if target is None else (target,))}
+    of_target = list(_direct_in(() if target is None else (target,)))
+    in_target = {var.name for var in of_target}
     for var in direct_variables(body):
         if var.name in in_target:
             frame.declare(var)
         else:
             frame.lookup(var)
+    for var in of_target:  # else one that only an aggregate inside the body mentions would be local there
+        frame.lookup(var)
     return frame
 
 

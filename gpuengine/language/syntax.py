@@ -224,11 +224,14 @@ class Cast:
 
 @node
 class Agg:
+    """``op target : body``; ``@@op initial : target, body`` is one of the user's."""
+
     op: str
     target: Arg | None
     body: Term
     start: int
     end: int
+    initial: Arg | None = None
 
 
 @node

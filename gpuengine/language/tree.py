@@ -319,17 +319,10 @@ class TreeBuilder:
     def make_user_aggregate(
         self, start: int, end: int, name: Token, initial: Arg, target: Arg, body: Term
     ) -> Arg:
-        """As Soufflé writes them, with an initial value; a function over whole groups needs none."""
-        if aggregate(f"@@{name[1]}") is not None:
-            self._nested += 1
-            return Agg(f"@@{name[1]}", target, body, start, end)
-        message, hint = (
-            "user-defined aggregates are not supported",
-            "aggregate with a functor over a relation",
-        )
-        self._reporter.error(codes.USER_FUNCTOR, message, start, end, hint)
-        self._broken = True
-        return Wild(start, end)
+        """An extension is a function over whole groups, and needs no initial value."""
+        self._nested += 1
+        is_extension = aggregate(f"@@{name[1]}") is not None
+        return Agg(f"@@{name[1]}", target, body, start, end, None if is_extension else initial)
 
     def make_empty_record_value(self, start: int, end: int) -> Record:
         return Record([], start, end)

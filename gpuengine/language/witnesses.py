@@ -29,20 +29,39 @@ from gpuengine.language.rewrite import all_variables, substitute_literal, substi
 
 def bind_witnesses(lowered: LoweredRule) -> LoweredRule:
     """The rule with the witnesses of its aggregates bound; one without any is returned as it is."""
-    if not any(isinstance(part, Aggregate) and part.op in ("min", "max") for part in lowered.rule.body):
+    body = lowered.rule.body
+    if not any(_has_extremum(part) for part in body):
         return lowered
-    body = list(lowered.rule.body)
     taken = {variable.name for part in body for variable in all_variables(part)}
-    while (found := _with_witnesses(body)) is not None:
+    return lowered._replace(rule=replace(lowered.rule, body=_bind(body, frozenset(), taken)))
+
+
+def _has_extremum(literal: Literal) -> bool:
+    return isinstance(literal, Aggregate) and (
+        literal.op in ("min", "max") or any(_has_extremum(part) for part in literal.body)
+    )
+
+
+def _bind(body: Iterable[Literal], given: frozenset[Variable], taken: set[str]) -> tuple[Literal, ...]:
+    """A body with the witnesses of its aggregates bound, and of those inside; `given` is bound before."""
+    parts: list[Literal] = [
+        replace(part, body=_bind(part.body, frozenset(part.outer), taken))
+        if isinstance(part, Aggregate) and _has_extremum(part)
+        else part
+        for part in body
+    ]
+    while (found := _with_witnesses(parts, given)) is not None:
         aggregate, witnesses = found
-        at = next(place for place, part in enumerate(body) if part is aggregate)
-        body[at : at + 1] = _bound(aggregate, witnesses, taken)
-    return lowered._replace(rule=replace(lowered.rule, body=tuple(body)))
+        at = next(place for place, part in enumerate(parts) if part is aggregate)
+        parts[at : at + 1] = _bound(aggregate, witnesses, taken)
+    return tuple(parts)
 
 
-def _with_witnesses(body: list[Literal]) -> tuple[Aggregate, frozenset[Variable]] | None:
+def _with_witnesses(
+    body: list[Literal], given: frozenset[Variable]
+) -> tuple[Aggregate, frozenset[Variable]] | None:
     """A minimum or maximum whose body binds what the rest of the rule leaves unbound."""
-    stuck, bound = stuck_literals(body)
+    stuck, bound = stuck_literals(body, given)
     for part in stuck:
         if isinstance(part, Aggregate) and part.op in ("min", "max"):
             witnesses = frozenset(part.outer) - bound

@@ -149,7 +149,7 @@ class _CountingRunner(VariantRunner):
             for columns, count in self._heads(body, variant):
                 seen += count
                 yield columns, count
-        self.context.note(variant.rule, time.perf_counter() - started, seen, 0)
+        self.context.note(variant.rule, time.perf_counter() - started, seen, 0, uncounted=seen)
 
     def _compile(self, variant: Variant) -> BodyProgram:
         rule: Rule = variant.rule

@@ -12,6 +12,7 @@ from gpuengine.kernels.position_sets import PoolFull
 from gpuengine.language.program import Rule
 from gpuengine.maintenance import names
 from gpuengine.maintenance.delta import Delta, Deltas
+from gpuengine.maintenance.recomputed import RecomputedStratum
 from gpuengine.maintenance.rules import stratum_rules
 from gpuengine.maintenance.stated import StatedFacts
 from gpuengine.maintenance.stratum import StratumMaintenance
@@ -86,20 +87,27 @@ class Maintainer:
 
     def _stratum_over_nodes(self, number: int) -> StratumMaintenance:
         stratum, evaluators = self.plan.strata[number], self.database.evaluators
+        known = self.plan.selections
+        selections = [known[name] for name in stratum.relations if name in known]
         for variant in (*stratum.once, *stratum.recursive):
-            evaluators.choose(variant.rule, stratum.relations, self.database)
+            choice = evaluators.choose(variant.rule, stratum.relations, self.database)
+            if selections and choice.node_rules is not None:
+                evaluators.join_instead(choice.node_rules, "nodes would keep what has gone again")
         rules = stratum_rules(
             stratum,
             self.plan.program,
             self.database.tables,
             self.plan.schemes,
             evaluators,
+            self.plan.selections,
             modules=self.context.options.modules,
             below=frozenset(name for lower in self.strata for name in lower.rules.tables),
         )
         above = [variant.rule for later in self.plan.strata[number + 1 :] for variant in later.once]
         above += [variant.rule for later in self.plan.strata[number + 1 :] for variant in later.recursive]
         read = frozenset().union(*(body_relations(rule.body) for rule in above))
+        if any(selection.merge is None for selection in selections):
+            return RecomputedStratum(stratum, rules, self.context, self.stated, read_above=read)
         return StratumMaintenance(rules, self.context, self.stated, read_above=read)
 
     def _unshare(self) -> None:
@@ -221,7 +229,7 @@ class Maintainer:
             stratum.tables.rebuild_schemes(changes)
         self.stated.undo()
         for stratum in self.strata:
-            stratum.derivations.is_counted = False
+            stratum.forget_counts()
 
 
 def _stated_too(table: Table, delta: Delta) -> Delta:

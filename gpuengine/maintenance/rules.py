@@ -21,6 +21,8 @@ other way round. The first such literal is where it is found, so that it is foun
                                           p(x) :- @r.deleted(y), q(x, y), !r(y).
                                   again:  p(x) :- @p.gone(x), q(x, y), !r(y).
 
+    d(y, min a) :- d(x, b), ..    again:  d(y, min a) :- @d.gone(y, _), d(x, b), ..
+
 What goes is looked for in the state before the change, what comes in the state after it.
 """
 
@@ -38,6 +40,7 @@ from gpuengine.language.program import (
     Atom,
     AtomArg,
     Literal,
+    Merge,
     Negation,
     Program,
     Relation,
@@ -50,6 +53,7 @@ from gpuengine.planning.fallible import without_fallible
 from gpuengine.planning.linearise import external_name, linear_rule
 from gpuengine.planning.plan import Stratum, Variant, body_relations
 from gpuengine.planning.schemes import SchemePlan
+from gpuengine.planning.selection import Selection
 from gpuengine.planning.shapes import Candidate, Shape
 from gpuengine.planning.strata import member_positions
 from gpuengine.schemes.closure import Closure
@@ -62,7 +66,8 @@ class StratumRules:
     """`rules` derive into tables. `entries` say for each relation into which table its explicit facts go.
 
     `fed` has for each closure and equivalence the table that its edges come from; `unions` are the relations
-    that read others; `parts` the relations that each of them copies, with their permutations.
+    that read others; `parts` the relations that each of them copies, with their permutations. `merges` are
+    those that keep the best value of each key.
     """
 
     relations: tuple[str, ...]
@@ -70,6 +75,7 @@ class StratumRules:
     entries: Mapping[str, str]
     fed: Mapping[str, str]
     parts: Mapping[str, tuple[tuple[str, tuple[int, ...]], ...]]
+    merges: Mapping[str, Merge]
 
     @cached_property
     def tables(self) -> tuple[str, ...]:
@@ -93,6 +99,7 @@ def stratum_rules(
     tables: Mapping[str, Scheme],
     schemes: Mapping[str, SchemePlan],
     evaluators: Evaluators,
+    selections: Mapping[str, Selection],
     *,
     modules: bool,
     below: Collection[str],
@@ -134,7 +141,12 @@ def stratum_rules(
             maintained.update(dict.fromkeys(_nodes_of(original, evaluators, below)))
             rule = replace(evaluators.evaluated(original), head=rule.head)
         maintained[rule] = None
-    return StratumRules(stratum.relations, tuple(maintained), entries, fed, parts)
+    merges = {
+        name: merge
+        for name in stratum.relations
+        if name in selections and (merge := selections[name].merge) is not None
+    }
+    return StratumRules(stratum.relations, tuple(maintained), entries, fed, parts, merges)
 
 
 def _nodes_of(rule: Rule, evaluators: Evaluators, below: Collection[str]) -> list[Rule]:
@@ -343,9 +355,12 @@ def into_going(rule: Rule) -> Rule:
     return replace(rule, head=replace(rule.head, relation=names.going(rule.head.relation)))
 
 
-def rederiving(rule: Rule) -> DeltaRule:
-    """The rule for what was overdeleted of its head."""
-    driver = Atom(names.gone(rule.head.relation), rule.head.args, rule.head.span)
+def rederiving(rule: Rule, merge: Merge | None) -> DeltaRule:
+    """The rule for what was overdeleted of its head; with a merge, for the keys of that."""
+    args = rule.head.args
+    if merge is not None:
+        args = tuple(Wildcard() if place == merge.column else arg for place, arg in enumerate(args))
+    driver = Atom(names.gone(rule.head.relation), args, rule.head.span)
     variant = Variant(replace(rule, body=(driver, *rule.body)), 0, frozenset())
     return DeltaRule(variant, driver.relation)
 
@@ -393,7 +408,7 @@ class StratumDeltas:
         self.recursive: dict[Direction, list[DeltaRule]] = {direction: [] for direction in Direction}
         self.negated: dict[Direction, list[tuple[DeltaRule, Projection]]] = {d: [] for d in Direction}
         self.groups: list[tuple[Group, dict[Direction, DeltaRule]]] = []
-        self.again = [rederiving(rule) for rule in self.rules]
+        self.again = [rederiving(rule, rules.merges.get(rule.head.relation)) for rule in self.rules]
         for rule in self.rules:
             self._add(rule, rules.relations[0])
         self.reads_itself = frozenset(delta.trigger for delta in self.recursive[Direction.GOING])

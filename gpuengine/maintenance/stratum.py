@@ -11,6 +11,9 @@ the other:
 
     r(x, y) :- e(x, y).   r(x, z) :- r(x, y), r(y, z).   r(y, x) :- r(x, y).          e(1, 2) goes:
     r(1, 1) passes over (1, 2), and (1, 2), by (2, 1), over (1, 1).
+
+Of relations that keep the best value of each key, what follows again is looked for by keys, and offered to
+what selects it (`merged`).
 """
 
 from __future__ import annotations
@@ -21,16 +24,21 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from gpuengine.errors import Interrupted
+from gpuengine.evaluation.progress import StratumStatistics
 from gpuengine.evaluation.rules.bounds import flow_bounds
 from gpuengine.evaluation.rules.context import Context
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Rule
+from gpuengine.loading import Facts
 from gpuengine.maintenance import names
 from gpuengine.maintenance.delta import Deltas, delta_of, pair_delta
 from gpuengine.maintenance.derivations import CountedDerivations, Derivations, SetDerivations
+from gpuengine.maintenance.merged import MergedFacts, old_of
 from gpuengine.maintenance.rules import Direction, StratumDeltas, StratumRules
+from gpuengine.maintenance.signs import Signs
 from gpuengine.maintenance.stated import StatedFacts
 from gpuengine.maintenance.transition import Changes, Transition, View
+from gpuengine.planning.decline import declining_if
 from gpuengine.planning.plan import body_relations
 from gpuengine.schemes.changed import Changed
 from gpuengine.schemes.contract import Columns, Domain, Scheme
@@ -38,6 +46,7 @@ from gpuengine.schemes.pairs import BACKWARD, FORWARD, Gone, PairScheme, PairSna
 from gpuengine.schemes.table import Table, as_table
 from gpuengine.schemes.union import Part, Union, as_union
 
+_OVERDELETE, _INSERT = "overdelete", "insert"
 _FEW = 10_000
 _SECONDS_A_FACT = 1e-6
 """About what it takes to overdelete a fact, and to look for it again."""
@@ -66,6 +75,7 @@ class StratumTables:
         self.read_above = read_above
         self._bounds: list[object] | None = None
         self._marks: dict[str, int] = {}
+        self._tails: dict[str, list[np.ndarray]] = {}
         self._before: dict[str, PairSnapshot] = {}
         self._stood_for: dict[str, Scheme] = {}
         self._gone: dict[str, list[Gone]] = {relation: [] for relation in rules.fed}
@@ -127,6 +137,17 @@ class StratumTables:
         """Make facts of a table NEW that go."""
         self.table(name).delete(columns, count)
         self.table(names.gone(name)).insert(columns, count)
+
+    def drop_bettered(self, name: str, bettered: Facts) -> None:
+        """Take facts out of a table for which better ones have come."""
+        columns, count = bettered
+        if not count:
+            return
+        table = self.table(name)
+        tail = self._tails[name] = [column[self._marks[name] :].copy() for column in table.columns()]
+        self.table(names.gone(name)).insert(*old_of(bettered, tail))
+        table.delete(columns, count)
+        table.take_back()
 
     def delete_edges(self) -> None:
         """Have closures and equivalences follow what goes from the tables that they are fed from."""
@@ -205,10 +226,15 @@ class StratumTables:
         """Tell upper strata the net change of each relation, and be ready for the next update."""
         for name in self.rules.tables:
             table, gone = self.table(name), self.table(names.gone(name))
-            tail = [column[self._marks[name] :] for column in table.columns()]
-            came = len(table) - self._marks[name]
+            tail, is_whole = self._tails.get(name), name not in self._tails
+            if tail is None:
+                tail = [column[self._marks[name] :] for column in table.columns()]
+                came = len(table) - self._marks[name]
+            else:
+                kept = table.contains(tail, len(tail[0]))
+                tail, came = [column[kept] for column in tail], int(np.count_nonzero(kept))
             delta = delta_of(table, gone, tail, came)
-            changes.add(Transition(table, delta, at_end=delta.plus_facts[1] == came))
+            changes.add(Transition(table, delta, at_end=is_whole and delta.plus_facts[1] == came))
         for relation in self.rules.fed:
             if relation in self._before:
                 scheme, before = self.pairs(relation), self._before[relation]
@@ -222,6 +248,7 @@ class StratumTables:
         """Empty what only one update needs."""
         self._before.clear()
         self._marks.clear()
+        self._tails.clear()
         for name in self.rules.tables:
             self.clear(names.going(name))
             self.clear(names.gone(name))
@@ -234,8 +261,12 @@ class StratumTables:
         for name in self.rules.tables:
             table, gone = self.table(name), self.table(names.gone(name))
             if name in self._marks:
-                tail = [column[self._marks[name] :].copy() for column in table.columns()]
-                count = len(table) - self._marks[name]
+                tail = self._tails.get(name)
+                if tail is None:
+                    tail = [column[self._marks[name] :].copy() for column in table.columns()]
+                    count = len(table) - self._marks[name]
+                else:
+                    count = len(tail[0])
                 table.delete(tail, count)
                 table.take_back()
             else:
@@ -300,6 +331,12 @@ class StratumMaintenance:
         self.derivations = self._choose_derivations()
         self.deltas = self.derivations.deltas
         self.tables = StratumTables(rules, self.deltas, context, read_above)
+        self.merged = {
+            name: MergedFacts(name, merge, context.database) for name, merge in rules.merges.items()
+        }
+        self.derivations.runner.selectors = self.merged
+        self._signs = Signs(declining_if(rules.rules, rules.merges, rules.members), context.database)
+        self._by_key = False
         self._relation_of = {entry: relation for relation, entry in rules.entries.items()}
         self.is_running = False
         self._fill(self.tables.make_missing())
@@ -308,10 +345,16 @@ class StratumMaintenance:
     # -- set-up ----------------------------------------------------------------------------------------
 
     def _choose_derivations(self) -> Derivations:
-        """With counters, unless a scheme answers in its own way for what the stratum's recursion reads."""
+        """With counters, unless a scheme answers in its own way for what the stratum's recursion reads, or
+        facts go that are still derived.
+        """
         relations, members = self.context.database.program.relations, self.rules.members
         plain = StratumDeltas(self.rules, relations, exact=False)
-        if not self.context.options.counting or plain.reads_itself & {*self.rules.fed, *self.rules.parts}:
+        if (
+            not self.context.options.counting
+            or plain.reads_itself & {*self.rules.fed, *self.rules.parts}
+            or self.rules.merges
+        ):
             return SetDerivations(self.context, plain, members)
         return CountedDerivations(self.context, StratumDeltas(self.rules, relations, exact=True), members)
 
@@ -340,6 +383,8 @@ class StratumMaintenance:
         if not (stated or removed or added) and not any(changes.delta(name) for name in reads):
             return
         self.is_running = True
+        self._begin_counting()
+        self._by_key = bool(self.merged) and (bool(removed) or not self._signs.were_right(changes))
         self.tables.flow_bounds()
         self._project_changes(changes)
         self._find_affected(changes)
@@ -347,13 +392,36 @@ class StratumMaintenance:
             changes.show(reads, View.BEFORE)
             self._find_going(changes, stated, removed)
             changes.show(reads, View.COMMON)
+            self._count_round(_OVERDELETE)
             self._overdelete()
         changes.show(reads, View.AFTER)
         self._find_coming(changes, stated, added)
         changes.show(reads, View.NOW)
+        self._count_round(_INSERT)
         self._insert()
+        for name, facts in self.merged.items():
+            self.tables.drop_bettered(name, facts.bettered())
         self.tables.note_changes(changes)
+        self._signs.follow(changes)
+        self.context.progress.timeline.end_stratum()
         self.is_running = False
+
+    def _begin_counting(self) -> None:
+        """Have the progress tell of the stratum."""
+        progress = self.context.progress
+        progress.round_in_stratum = 0
+        progress.placed.append(StratumStatistics(progress.stratum - 1, self.rules.relations))
+        progress.timeline.begin_stratum(progress.stratum - 1, self.rules.relations)
+
+    def _count_round(self, step: str) -> None:
+        """Have the progress tell that a round has ended."""
+        progress, where = self.context.progress, CPU.name
+        rounds = progress.placed[-1].rounds
+        rounds[where] = rounds.get(where, 0) + 1
+        touched = self.tables.touched
+        progress.timeline.end_rounds(progress.round_in_stratum, 1, touched, where, step)
+        progress.rounds += 1
+        progress.round_in_stratum += 1
 
     def _may_lose(self, changes: Changes, stated: Deltas) -> bool:
         """Can the stratum lose facts at all?"""
@@ -365,8 +433,15 @@ class StratumMaintenance:
 
     def undo(self) -> None:
         """After a failure in `run`: bring back what was there before it."""
+        for facts in self.merged.values():
+            facts.forget()
         self.tables.undo()
         self.is_running = False
+
+    def forget_counts(self) -> None:
+        """What was counted is out of date: a later stratum has failed."""
+        self.derivations.is_counted = False
+        self._signs.forget()
 
     def _find_going(self, changes: Changes, stated: Deltas, removed: Sequence[Rule]) -> None:
         """What loses a derivation by what changed below, or is no longer stated."""
@@ -386,6 +461,7 @@ class StratumMaintenance:
                     self.derivations.run(rule, Direction.GOING)
                     self._check_time()
             self.tables.remove()
+            self._count_round(_OVERDELETE)
             self._check()
 
     def _delete_next(self, seen: dict[str, int]) -> bool:
@@ -396,6 +472,8 @@ class StratumMaintenance:
             columns = [column[seen[name] : found.rows.count].copy() for column in found.columns()]
             count, seen[name] = found.rows.count - seen[name], found.rows.count
             table = self.tables.table(name)
+            if count and self._by_key and name in self.merged:
+                columns, count = self.merged[name].current(columns, count)
             if count:
                 goes = table.contains(columns, count)
                 goes &= ~self.derivations.has_other(name, columns, count)
@@ -413,7 +491,12 @@ class StratumMaintenance:
         """What is stated, what follows again, and what gains a derivation by what changed below."""
         self.tables.begin_inserting()
         for relation, delta in stated.items():
-            self.tables.table(self.rules.entries[relation]).insert(*delta.plus_facts)
+            if relation in self.merged:
+                self.merged[relation].offer(*delta.plus_facts)
+            else:
+                self.tables.table(self.rules.entries[relation]).insert(*delta.plus_facts)
+        for relation, facts in self.merged.items():
+            facts.offer_stated(self.stated.tables[relation], self.tables.table(names.gone(relation)))
         self.tables.flow_bounds()
         self.derivations.rederive(self._check_time)
         self._start(Direction.COMING, changes)
@@ -422,13 +505,24 @@ class StratumMaintenance:
 
     def _insert(self) -> None:
         """Take in what was found, and what gains a derivation by that, and so on."""
+        self._select()
         while self.tables.advance():
             for rule in self.deltas.recursive[Direction.COMING]:
                 if self.tables.has_new(rule.trigger):
                     self.derivations.run(rule, Direction.COMING)
                     self._check_time()
+            self._select()
+            self._count_round(_INSERT)
             self._check()
         self.tables.settle()
+
+    def _select(self) -> None:
+        """Take in what is better of that which was offered."""
+        admits_more = False
+        for facts in self.merged.values():
+            admits_more |= facts.apply()
+        if admits_more:
+            self.tables.flow_bounds()
 
     def _start(self, direction: Direction, changes: Changes) -> None:
         """Run the rules that start from what changed below: atoms, negated atoms, aggregates."""
@@ -473,9 +567,6 @@ class StratumMaintenance:
             self.tables.table(group.name).renew()
 
     def _check(self) -> None:
-        progress = self.context.progress
-        progress.rounds += 1
-        progress.round_in_stratum += 1
         if self.context.stop[0]:
             raise Interrupted("stopped")
         self._check_time()

@@ -27,9 +27,9 @@ from gpuengine.maintenance.persistence import Durable
 from gpuengine.maintenance.stated import StatedFacts
 from gpuengine.maintenance.stratum import SlowerThanAnew
 from gpuengine.maintenance.transition import Changes
-from gpuengine.planning.plan import Plan, Stratum, needs_of
+from gpuengine.planning.plan import Plan, Stratum
 from gpuengine.planning.prepared import Prepared
-from gpuengine.planning.selection import selective_strata
+from gpuengine.planning.selection import selections_of
 from gpuengine.planning.shapes import Shape
 from gpuengine.schemes.closure import Closure
 from gpuengine.schemes.table import Table
@@ -68,7 +68,9 @@ class Updater:
         It is made by what changes, or anew where that is likely to take longer.
         """
         count = sum(delta.count for delta in stated.values())
-        if self._is_small(before, prepared, stated, count):
+        why_anew = self._why_anew(before, prepared, stated, count)
+        if not why_anew:
+            progress.work = "update, maintained"
             try:
                 with self._counting(before, count):
                     return self._maintained(before, prepared, stated, progress)
@@ -76,6 +78,8 @@ class Updater:
                 if count:
                     self._given_up = count
                 progress.restart()
+                why_anew = "maintaining took too long and was given up"
+        progress.work = f"update, computed anew: {why_anew}"
         return self.anew(before, prepared, stated, before.wanted, progress)
 
     def _counting(self, before: Materialisation, count: int) -> AbstractContextManager[object]:
@@ -105,27 +109,31 @@ class Updater:
 
     # -- maintaining -----------------------------------------------------------------------------------
 
-    def _is_small(self, before: Materialisation, prepared: Prepared, stated: Deltas, count: int) -> bool:
-        """Is the change small enough, and of a kind, to maintain what there is?"""
+    def _why_anew(self, before: Materialisation, prepared: Prepared, stated: Deltas, count: int) -> str:
+        """Why what there is can't be maintained; empty if the change is small enough, and of a kind."""
         database = before.database
-        if database is None or before.is_behind or prepared.has_limits:
-            return False
-        if (prepared.selects or before.prepared.selects) and (
-            prepared is not before.prepared or self.options.counting or _may_select_anew(prepared, stated)
-        ):
-            return False
+        if database is None:
+            return "nothing was there yet"
+        if before.is_behind:
+            return "facts were loaded since the last evaluation"
+        if prepared.has_limits:
+            return "the program has a .limitsize"
+        if prepared is not before.prepared and not _select_alike(before.prepared, prepared):
+            return "a relation selects what it keeps in another way"
         gaining = [name for name, delta in stated.items() if delta.may_gain]
         if any(_is_linear_closure(prepared, prepared.stored(name), database) for name in gaining):
-            return False
+            return "facts are stated of a closure that only its edges derive"
         if prepared is not before.prepared and (
             before.wanted is not None  # other rules may need what was left out
             or not _same_schemes(before.prepared, prepared, database)
         ):
-            return False
+            return "other rules need relations that were left out, or others stored otherwise"
         if count * 2 > self._given_up:
             self._given_up += count / _ANEW_SHARE  # so that it is tried again one day
-            return False
-        return count < 1000 or count * _ANEW_SHARE <= sum(len(table) for table in before.stated.values())
+            return "maintaining a change of this size took too long before"
+        if count < 1000 or count * _ANEW_SHARE <= sum(len(table) for table in before.stated.values()):
+            return ""
+        return f"more than one in {_ANEW_SHARE} stated facts change"
 
     def _maintained(
         self, before: Materialisation, prepared: Prepared, stated: Deltas, progress: Progress
@@ -324,16 +332,16 @@ def _with_strata_of(plan: Plan, former: Plan) -> Plan:
     return replace(plan, strata=(*(Stratum(0, (name,), (), ()) for name in lost), *plan.strata))
 
 
-def _may_select_anew(prepared: Prepared, stated: Deltas) -> bool:
-    """Does a relation depend on what changes that does not keep all that is derived?"""
-    needs, reached = needs_of(prepared.program), set[str]()
-    todo = list(selective_strata(prepared.program))
-    while todo:
-        name = todo.pop()
-        if name not in reached:
-            reached.add(name)
-            todo.extend(needs[name])
-    return any(prepared.stored(name) in reached for name in stated)
+def _select_alike(old: Prepared, new: Prepared) -> bool:
+    """Do relations keep what they kept: with the new rules, and with those that are old and new?"""
+    remaining = set(new.program.rules)
+    common = replace(new.program, rules=tuple(rule for rule in old.program.rules if rule in remaining))
+    before = selections_of(old.program)
+    return all(
+        before.get(name) == after.get(name)
+        for after in (selections_of(new.program), selections_of(common))
+        for name in old.program.relations
+    )
 
 
 def _is_linear_closure(prepared: Prepared, relation: str, database: Database) -> bool:

@@ -11,8 +11,10 @@ import numpy as np
 
 from gpuengine.errors import EvaluationError
 from gpuengine.language.extensions import aggregate
-from gpuengine.language.program import FLOAT, Kind, Type
+from gpuengine.language.program import FLOAT, Aggregate, Functor, Kind, Type, Variable
 from gpuengine.terms.dictionary import Dictionary
+from gpuengine.terms.functors import evaluate_partly
+from gpuengine.terms.ranks import ranks
 
 _DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
 
@@ -41,6 +43,57 @@ class PythonReduction:
         values = self._function(self._dictionary.strings(ids), group, self._groups)
         found = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         return found, self._dictionary.encode(self._type.space, values.drop_null())
+
+
+class Fold:
+    """As `Reduction`, by a function of the user that takes what there is so far, and one value more.
+
+    A group's values come in their order, so that what a function gives that minds the order is the same
+    each time. The function is called for all groups at once, with the first value of each, the second, ..
+    """
+
+    def __init__(self, literal: Aggregate, groups: int, dictionary: Dictionary) -> None:
+        assert literal.initial is not None and literal.target is not None
+        self._functor = Functor(
+            literal.op[1:],
+            (Variable("so far", literal.initial.type), Variable("value", literal.target.type)),
+            literal.result.type,
+            literal.span,
+        )
+        self._first = dictionary.intern_constant(literal.initial)
+        self._type, self._groups, self._dictionary = literal.target.type, groups, dictionary
+        self._group: list[np.ndarray] = []
+        self._target: list[np.ndarray] = []
+
+    def add(self, group: np.ndarray, target: np.ndarray | None) -> None:
+        """More rows: the group of each, and the ids of its target."""
+        assert target is not None
+        self._group.append(group.astype(np.int64))
+        self._target.append(target)
+
+    def results(self) -> tuple[np.ndarray, np.ndarray]:
+        """The groups that have a value, and its id; those without rows have the initial one."""
+        group = np.concatenate([np.zeros(0, np.int64), *self._group])
+        ids = np.concatenate([np.zeros(0, np.uint32), *self._target])
+        order = np.lexsort((ranks(ids, self._type, self._dictionary), group))
+        group, ids = group[order], ids[order]
+        so_far = np.full(self._groups, self._first, np.uint32)
+        holds = np.ones(self._groups, np.bool_)
+        counts = np.bincount(group, minlength=self._groups)
+        starts = np.cumsum(counts) - counts
+        place, left = 0, np.flatnonzero(counts)
+        while len(left):
+            arguments = (so_far[left], ids[starts[left] + place])
+            bindings = dict(zip(self._functor.args, arguments, strict=True))
+            found, values = evaluate_partly(self._functor, bindings, len(left), self._dictionary)  # type: ignore[arg-type]
+            holds[left] = False
+            holds[left[found]] = True
+            so_far[left[found]] = values
+            place += 1
+            left = left[found]
+            left = left[counts[left] > place]
+        there = np.flatnonzero(holds)
+        return there, so_far[there]
 
 
 class Reduction:

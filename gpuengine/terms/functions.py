@@ -267,6 +267,8 @@ def functors_in(body: Iterable[Literal]) -> Iterable[str]:
         elif isinstance(literal, Aggregate):
             yield from functors_in(literal.body)
             yield from _in_terms(() if literal.target is None else (literal.target,))
+            if literal.initial is not None:
+                yield literal.op[2:]
 
 
 def _in_terms(terms: Iterable[Any]) -> Iterable[str]:

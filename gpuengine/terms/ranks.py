@@ -48,3 +48,12 @@ def ranks(ids: np.ndarray, type: Type, dictionary: Dictionary) -> np.ndarray:
     rank = np.empty(len(distinct), np.int64)
     rank[order] = np.arange(len(distinct))
     return rank[which]
+
+
+def merits(ids: np.ndarray, type: Type, dictionary: Dictionary, *, largest: bool) -> np.ndarray:
+    """Integers that are less for the better of two of the values: the smaller one, or the `largest`."""
+    keys = order_keys(ids, type, dictionary, largest=largest)
+    if keys is not None:
+        return keys
+    rank = ranks(ids, type, dictionary)
+    return -rank if largest else rank

@@ -179,6 +179,28 @@ WORLDS = {
         ),
         {"schemes": {"p": "closure"}},
     ),
+    "the best value of each key": Stream(
+        declared("e", "p", "q", "r"),
+        (
+            "p(x, min x) :- e(x, _).",
+            "p(y, min d) :- p(x, d), e(x, y).",
+            "q(x, y) :- p(x, d), e(x, y), !p(y, d).",
+            "r(x, max d) :- p(x, d), !q(x, x).",
+            "r(y, max d) :- r(x, d), e(x, y).",
+        ),
+        {"e": GRAPH, "p": [(5, 0), (5, 9)]},
+        ((*BOTH_WAYS, delete("p", (5, 0)), insert("r", (2, 1), (9, 0))),),
+    ),
+    "facts that subsume others": Stream(
+        declared("e", "p", "q") + "p(x, a) <= p(y, b) :- y < x, b <= a, e(y, _).\n",
+        (
+            "p(x, y) :- e(x, y).",
+            "p(x, z) :- p(x, y), e(y, z).",
+            "q(x, y) :- e(x, y), !p(x, y).",
+        ),
+        {"e": GRAPH, "p": [(0, 3), (9, 9)]},
+        ((*BOTH_WAYS, delete("p", (0, 3)), insert("q", (1, 1))),),
+    ),
 }
 #: Where updates are made to fail: in rules, when tables and compact schemes change, at the end of strata.
 POINTS: dict[str, list[tuple[type, str]]] = {

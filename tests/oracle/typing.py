@@ -121,6 +121,8 @@ def _scope_aggregate(node: Agg, names: Mapping[str, str], fresh: Iterable[int]) 
         is_local = name in target or name not in names
         if is_local and inner.get(name, name) == names.get(name, name):  # not yet named anew
             inner[name] = f"{name}@{next(iter(fresh))}"
+    for name in target:  # perhaps only an aggregate inside the body mentions it
+        inner.setdefault(name, f"{name}@{next(iter(fresh))}")
     body = tuple(_scope(literal, inner, fresh, isinstance(literal, Atom)) for literal in node.body)
     aim = None if node.target is None else _scope(node.target, inner, fresh)
     mentioned = {*_all(body), *_all([] if aim is None else [aim])}

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gpuengine as ge
 from gpuengine.errors import FunctorError
@@ -211,6 +213,83 @@ def test_functions_of_a_shared_library(tmp_path: Path) -> None:
     with pytest.raises(ge.GpuEngineError, match="write it in Python"):
         stateful = text.replace("labs(x: number): number", "labs(x: number): number stateful")
         ge.Engine(stateful, functor_libraries=[library]).materialise()
+
+
+FOLDED = """
+.functor step(so_far: number, x: number): number
+.decl a(g: number, x: number)
+.decl b(g: number, n: number)
+b(g, n) :- a(g, _), n = @@step 7 : x, { a(g, x) }.
+"""
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5)), max_size=20),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5)), max_size=4),
+    st.sampled_from(["row", "columns", "compiled"]),
+)
+def test_an_aggregate_takes_the_values_in_their_order(
+    rows: list[tuple[int, int]], gone: list[tuple[int, int]], kind: str
+) -> None:
+    """Of each kind of function, after a run and after an update; the function minds the order."""
+
+    def step(so_far: int, x: int) -> int:
+        return (31 * so_far + x) % 1009
+
+    def folded(facts: set[tuple[int, int]]) -> set[tuple[int, int]]:
+        found = set()
+        for group in {g for g, _ in facts}:
+            n = 7
+            for x in sorted(x for g, x in facts if g == group):
+                n = (31 * n + x) % 1009
+            found.add((group, n))
+        return found
+
+    made = {"row": {}, "columns": {"columns": True}, "compiled": {"compiled": True}}[kind]
+    engine = _engine(FOLDED, rows, [ge.functor(**made)(step)])
+    assert set(engine["b"].to_pylist()) == folded(set(rows))
+    with engine.update() as update:
+        update.delete("a", gone)
+        update.insert("a", [(9, 1)])
+    assert set(engine["b"].to_pylist()) == folded({*rows} - {*gone} | {(9, 1)})
+
+
+def test_an_aggregate_that_fails_or_has_no_value() -> None:
+    def step(so_far: int, x: int) -> int | None:
+        if x == 3:
+            raise ValueError("not three")
+        return None if x == 2 else so_far + x
+
+    engine = _engine(FOLDED, [(1, 1), (1, 2), (1, 5), (4, 1), (4, 5)], [step])
+    assert engine["b"].to_pylist() == [(4, 13)]
+    with pytest.raises(ge.GpuEngineError, match=r"@step\(8, 3\) failed: ValueError: not three"):
+        _engine(FOLDED, [(1, 1), (1, 3)], [step])
+
+
+def test_an_aggregate_is_saved_planned_and_explained(tmp_path: Path) -> None:
+    step = ge.functor(name="step")(lambda so_far, x: so_far + x)
+    engine = _engine(FOLDED, [(1, 1), (1, 2)], [step])
+    assert "n = @@step 7 : x, { a(g, x) }" in str(engine.plan())
+    assert "@@step 7 : x" in str(engine.explain("b(1, 10)"))
+    engine.save(tmp_path / "kb")
+    with ge.open(tmp_path / "kb", functors=[step]) as opened:
+        with opened.update() as update:
+            update.insert("a", [(1, 4)])
+        assert opened["b"].to_pylist() == [(1, 14)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds a library of C by Linux's means")
+def test_an_aggregate_of_a_shared_library() -> None:
+    text = """
+    .functor strstr(s: symbol, t: symbol): symbol
+    .decl a(s: symbol)
+    .decl b(s: symbol)
+    a("b"). a("c").
+    b(s) :- s = @@strstr "abcabc" : x, a(x).
+    """
+    engine = ge.Engine(text, functor_libraries=[_c_library()]).materialise()
+    assert engine["b"].to_pylist() == [("cabc",)]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from gpuengine.evaluation.rules.database import Database
 from gpuengine.evaluation.rules.known_groups import KnownGroups
 from gpuengine.evaluation.rules.scheme_reads import bound_columns
 from gpuengine.language.program import NUMBER, Aggregate, Atom, Literal, Variable, term_variables
-from gpuengine.terms.aggregates import PythonReduction, Reduction, identity
+from gpuengine.terms.aggregates import Fold, PythonReduction, Reduction, identity
 from gpuengine.terms.functors import evaluate, value
 
 _GROUP = Variable("@group", NUMBER)
@@ -113,11 +113,17 @@ def _reduce_groups(
         return found, database.dictionary.encode(space, counts[found].astype(np.int64))
     target = () if literal.target is None else tuple(sorted(term_variables(literal.target), key=str))
     kind = literal.result.type if literal.target is None or literal.op == "count" else literal.target.type
-    make = PythonReduction if literal.op.startswith("@@") else Reduction
-    reduction = make(literal.op, kind, groups.rows, database.dictionary)
+    reduction: Reduction | PythonReduction | Fold
+    if literal.initial is not None:
+        reduction = Fold(literal, groups.rows, database.dictionary)
+    else:
+        make = PythonReduction if literal.op.startswith("@@") else Reduction
+        reduction = make(literal.op, kind, groups.rows, database.dictionary)
     for chunk in collect(literal.body, groups, (_GROUP, *target)):
         values = None
-        if literal.target is not None and literal.op != "count":
+        if literal.target is not None and literal.initial is not None:
+            values = evaluate(literal.target, chunk.columns, chunk.rows, database.dictionary)
+        elif literal.target is not None and literal.op != "count":
             values = value(literal.target, chunk.columns, chunk.rows, database.dictionary)
             if values is None:
                 values = evaluate(literal.target, chunk.columns, chunk.rows, database.dictionary)

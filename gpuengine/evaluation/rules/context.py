@@ -112,7 +112,9 @@ class Context:
             now = time.perf_counter()
             self._next_count = now + _COUNTING_SHARE * (now - started)
 
-    def note(self, rule: Rule, seconds: float, candidates: int, derived: int, *, uncounted: int = 0) -> None:
+    def note(
+        self, rule: Rule, seconds: float, candidates: int, derived: int, *, uncounted: int = 0, lost: int = 0
+    ) -> None:
         """Add to the statistics of a rule; of `uncounted` candidates it is unknown whether they were new."""
         entry = self.progress.rules.setdefault(rule.text, RuleStatistics(rule.text))
         entry.seconds += seconds
@@ -120,5 +122,6 @@ class Context:
         entry.derived += derived
         entry.evaluations += 1
         entry.uncounted += uncounted
+        entry.lost += lost
         where = self.placement.current.name
         entry.places[where] = entry.places.get(where, 0.0) + seconds

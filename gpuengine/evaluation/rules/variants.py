@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from gpuengine.errors import EvaluationError, Interrupted, MemoryBudgetError
 from gpuengine.evaluation.host_work import HostOperation
-from gpuengine.evaluation.progress import UsedPlan
+from gpuengine.evaluation.progress import Progress, UsedPlan
 from gpuengine.evaluation.rules.body import BodyProgram, compile_body, is_relational
 from gpuengine.evaluation.rules.bounds import flow_bounds, widen_head
 from gpuengine.evaluation.rules.context import Context
@@ -51,6 +51,7 @@ class _Prepared:
     body: BodyProgram
     sizes: dict[str, int]
     used: UsedPlan
+    noted_in: Progress
 
 
 class Selector(Protocol):
@@ -90,6 +91,10 @@ class VariantRunner:
             if isinstance(part, Atom)
         }
         sizes = {name: len(table) for name, table in read.items() if isinstance(table, Table)}
+        if known is not None and known.noted_in is not self.context.progress:
+            known.noted_in = self.context.progress
+            if not self._is_inner:
+                known.used = known.noted_in.plans.setdefault(variant, replace(known.used, times=0))
         if known is not None and known.body.is_current and not _outgrown(known.sizes, sizes):
             return known.body
         self.context.progress.rule = variant.rule.text
@@ -97,7 +102,8 @@ class VariantRunner:
         if known is not None:  # to look a variant up takes long enough to notice in short rounds
             known.body, known.sizes = body, sizes
         else:
-            known = self._prepared[variant] = _Prepared(body, sizes, self._used_plan(variant))
+            progress = self.context.progress
+            known = self._prepared[variant] = _Prepared(body, sizes, self._used_plan(variant), progress)
         known.used.choose(body.body_plan, assumed=any(database.is_assumed(name) for name in read))
         return body
 
@@ -229,7 +235,8 @@ class VariantRunner:
         if not self._is_inner:
             seconds = time.perf_counter() - started
             uncounted = candidates if variant.rule.head.relation in self.selectors else 0
-            self.context.note(variant.rule, seconds, candidates, derived, uncounted=uncounted)
+            lost, derived = (derived, 0) if variant.in_hindsight else (0, derived)
+            self.context.note(variant.rule, seconds, candidates, derived, uncounted=uncounted, lost=lost)
         return candidates
 
     def _run_otherwise(self, variant: Variant) -> int | None:
@@ -249,7 +256,8 @@ class VariantRunner:
         derived = len(head) - before if isinstance(head, Table) else 0
         if not self._is_inner:
             self.context.progress.used_plan(variant).choose(None, how)
-            self.context.note(variant.rule, time.perf_counter() - started, candidates, derived)
+            lost, derived = (derived, 0) if variant.in_hindsight else (0, derived)
+            self.context.note(variant.rule, time.perf_counter() - started, candidates, derived, lost=lost)
         return candidates
 
     def _is_reduced_first(self, variant: Variant) -> bool:
