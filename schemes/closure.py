@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuengine.kernels.cpu.position_sets import NEVER
 from gpuengine.kernels.primitives import NONE
-from gpuengine.schemes.contract import Columns, Domain
+from gpuengine.schemes.contract import Columns, Domain, Scheme
 from gpuengine.schemes.nodes import Nodes
 from gpuengine.schemes.pairs import BACKWARD, FORWARD, Gone, Kept, PairScheme, Reached, Reading
 from gpuengine.schemes.reachability import NO_LIMIT, Reachability
@@ -261,3 +261,9 @@ def _ids(node_at: np.ndarray, nodes: Nodes) -> np.ndarray:
 
 def _packed(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
     return (sources.astype(np.uint64) << np.uint64(32)) | targets
+
+
+def as_closure(scheme: Scheme) -> Closure:
+    """The closure that a scheme is known to be."""
+    assert isinstance(scheme, Closure), f"{scheme.name} is no closure"
+    return scheme

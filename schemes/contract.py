@@ -57,6 +57,8 @@ class Scheme(NotCopied, ABC):
     """Do the facts lie in rows, one by one, as those of a table, which pipelines read and write?"""
     is_view: bool = False
     """Are they those of other relations, whose changes are its own?"""
+    is_paired: bool = False
+    """Are they pairs, read from the set of partners that each node has, as those of a closure?"""
 
     def __len__(self) -> int:
         return self.count(Domain.ALL)
@@ -83,6 +85,21 @@ class Scheme(NotCopied, ABC):
     @abstractmethod
     def count(self, domain: Domain) -> int:
         """How many facts there are; nothing is enumerated for it."""
+
+    @property
+    def rough_count(self) -> int:
+        """How many facts there are, about, where to tell it exactly may take time."""
+        return len(self)
+
+    @property
+    def own_news(self) -> int:
+        """How much is NEW that no other relation tells of."""
+        return self.count(Domain.NEW)
+
+    @property
+    def may_have_new(self) -> bool:
+        """May something be NEW? Known at once."""
+        return self.count(Domain.NEW) > 0
 
     @abstractmethod
     def distinct(self, column: int) -> float:
@@ -158,6 +175,13 @@ class Scheme(NotCopied, ABC):
     def widen(self, bounds: Sequence[tuple[int, int]]) -> None:
         """Admit ids within `bounds`."""
         self.bounds = [cover(old, new) for old, new in zip(self.bounds, bounds, strict=True)]
+
+    def replace(self, old: Scheme, new: Scheme) -> None:
+        """Where the facts of `old` are its own, read `new`, which has the same; only views read others."""
+
+    def leave_device(self) -> bool:
+        """Free what a device has copies of, if the facts are kept by the host; was there any?"""
+        return False
 
     @abstractmethod
     def snapshot(self) -> Scheme:

@@ -114,6 +114,8 @@ class PairScheme(Scheme):
     of it leaves exactly what follows from the rest.
     """
 
+    is_paired = True
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.arity = 2
@@ -134,9 +136,10 @@ class PairScheme(Scheme):
             self._on_device = DeviceLabels(self, primitives)
         return self._on_device
 
-    def leave_device(self) -> None:
-        """Free what was copied to a device."""
+    def leave_device(self) -> bool:
+        had_copies = self.device_nbytes > 0
         self._on_device = None
+        return had_copies
 
     @property
     def device_nbytes(self) -> int:
@@ -355,3 +358,9 @@ class PairSnapshot(ReadOnly, PairScheme):
 
     def _reset(self) -> None:
         raise AssertionError(f"{self.name} is only read")
+
+
+def as_pairs(scheme: Scheme) -> PairScheme:
+    """The scheme of pairs that a scheme is known to be."""
+    assert isinstance(scheme, PairScheme), f"{scheme.name} is not kept as sets of partners"
+    return scheme

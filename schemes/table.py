@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -497,3 +497,8 @@ def as_table(scheme: Scheme) -> Table:
     """The table that a scheme is known to be."""
     assert isinstance(scheme, Table), f"{scheme.name} is no table"
     return scheme
+
+
+def tables_among(schemes: Iterable[Scheme]) -> list[Table]:
+    """Those that are tables."""
+    return [as_table(scheme) for scheme in schemes if scheme.is_listed]

@@ -71,7 +71,6 @@ class Union(Scheme):
         self._overlap = _Overlap()
 
     def replace(self, old: Scheme, new: Scheme) -> None:
-        """Read another scheme, with the same facts, in the place of one."""
         self.parts = _in_order(
             Part(new if part.scheme is old else part.scheme, part.permutation) for part in self.parts
         )
@@ -128,11 +127,19 @@ class Union(Scheme):
         return sum(len(batch[0]) for batch in self.scan(domain))
 
     @property
-    def news(self) -> int:
+    def rough_count(self) -> int:
+        """What parts have in common counts for each."""
+        return sum(len(part.scheme) for part in self._all)
+
+    @property
+    def may_have_new(self) -> bool:
+        """To tell it, facts would be compared."""
+        return True
+
+    @property
+    def own_news(self) -> int:
         """How much is NEW of its own, for the parts tell of theirs; to begin with, everything."""
-        if self._is_fresh:
-            return sum(len(part.scheme) for part in self._all)
-        return self.own.count(Domain.NEW)
+        return self.rough_count if self._is_fresh else self.own.count(Domain.NEW)
 
     def distinct(self, column: int) -> float:
         found = [part.scheme.distinct(part.permutation.index(column)) for part in self._all]
@@ -194,7 +201,7 @@ class Union(Scheme):
     def renew(self) -> int:
         self._is_fresh = True
         self.own.renew()
-        return self.news
+        return self.own_news
 
     def settle(self) -> None:
         self._is_fresh = False

@@ -70,7 +70,7 @@ def test_own_facts_are_those_that_no_part_has() -> None:
     scheme = union((closure, (0, 1)), (rows, (1, 0)))
     own = [(1, 3), (8, 7), (7, 8), (5, 5), (5, 5)]
     assert scheme.insert(columns_of(own, 2), 5) == 2
-    assert scheme.advance() == 2 == scheme.news
+    assert scheme.advance() == 2 == scheme.own_news
     assert contents(scheme.own) == {(7, 8), (5, 5)}
     assert contents(scheme, NEW) == {(7, 8), (5, 5)} and contents(scheme, OLD) == {
         (1, 2),
@@ -195,7 +195,7 @@ def test_everything_is_new_to_begin_with() -> None:
     """A fixpoint begins: what the parts have, settled long ago, is NEW to rules that read the union."""
     rows = table([(1, 2), (2, 3)])
     scheme = union((rows, (0, 1)))
-    assert scheme.renew() == 2 == scheme.news
+    assert scheme.renew() == 2 == scheme.own_news
     assert contents(scheme, NEW) == {(1, 2), (2, 3)} and contents(scheme, OLD) == set()
     assert scheme.count(NEW) == 2 and scheme.count(OLD) == 0
     scheme.insert(columns_of([(9, 9)], 2), 1)

@@ -11,7 +11,7 @@ from gpuengine.language.program import Rule
 from gpuengine.planning.node_rules import NodePart, NodeRules
 from gpuengine.planning.plan import Variant
 from gpuengine.planning.strata import member_positions
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import Table, as_table
 
 if TYPE_CHECKING:
     from gpuengine.evaluation.driver.stratum import StratumEvaluation
@@ -81,8 +81,8 @@ class StratumNodes:
 
     def _bring(self, name: str, evaluation: StratumEvaluation) -> None:
         """Have a node that another stratum made where this one is evaluated."""
-        table = self._database.tables.get(name)
-        if isinstance(table, Table):
+        if name in self._database.tables:
+            table = as_table(self._database.tables[name])
             evaluation.retrying(lambda: table.move_to(evaluation.placement.current))
 
     def _fill(self, node: Rule, evaluation: StratumEvaluation) -> None:

@@ -20,7 +20,7 @@ from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.equivalence import Equivalence
 from gpuengine.schemes.estimate import ClosureEstimate, estimate_closure
 from gpuengine.schemes.pairs import PairScheme
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import Table, as_table
 from gpuengine.schemes.union import Part, Union
 
 
@@ -126,8 +126,7 @@ class StratumSchemes:
                 closure.insert(Part(edges, permutation).outward(batch), len(batch[0]))
         table = self.database.tables[name]
         for scheme in self.database.tables.values():
-            if isinstance(scheme, Union):
-                scheme.replace(table, closure)
+            scheme.replace(table, closure)
         facts = len(table)
         self.database.tables[name] = closure
         self._handle(known.candidate)
@@ -143,7 +142,7 @@ class StratumSchemes:
                 self.context.budget.check_closure(name, estimate.pairs)
 
     def _is_decided(self, name: str) -> bool:
-        return not isinstance(self.database.tables[name], Table) or name in self._waiting
+        return not self.database.tables[name].is_listed or name in self._waiting
 
     def _may_be(self, candidate: Candidate, is_forced: bool) -> bool:
         """A linear closure has no facts but those of its source."""
@@ -163,8 +162,7 @@ class StratumSchemes:
 
     def _replace(self, name: str, scheme: PairScheme, candidate: Candidate, why: str) -> None:
         """Put a scheme in the place of a table, with the facts that this has."""
-        table = self.database.tables[name]
-        assert isinstance(table, Table)
+        table = as_table(self.database.tables[name])
         scheme.widen(table.bounds)
         if len(table):
             with self._counting(HostOperation.SCHEME, name, len(table)):
@@ -179,8 +177,7 @@ class StratumSchemes:
         self.handled |= set(candidate.handled) - copies
 
     def _replace_by_union(self, name: str, candidate: Candidate, why: str) -> None:
-        own = self.database.tables[name]
-        assert isinstance(own, Table)
+        own = as_table(self.database.tables[name])
         parts = [Part(self.database.tables[s.relation], s.permutation) for s in candidate.sources]
         self.database.tables[name] = Union(name, parts, own)
         self._handle(candidate)
@@ -189,7 +186,7 @@ class StratumSchemes:
     def _why_union(self, name: str, candidate: Candidate) -> str:
         """Why a view pays off: its parts are compact, or nobody reads it; "" if it does not."""
         parts = [self.database.tables[source.relation] for source in candidate.sources]
-        compact = [part.name for part in parts if not isinstance(part, Table)]
+        compact = [part.name for part in parts if not part.is_listed]
         if compact:
             return f"{compact[0]} is not a table"
         if len(parts) > 1 and name not in self.context.plan.read_relations:
@@ -203,10 +200,10 @@ class StratumSchemes:
             source = candidate.sources[0]
             table = self.database.tables[source.relation]
             columns = list(source.permutation)
-        if not isinstance(table, Table) or not len(table):
+        if not table.is_listed or not len(table):
             return ClosureEstimate(0, 0, 0.0, True)
         with self._counting(HostOperation.STATISTICS, name, len(table)):
-            ids = table.columns()
+            ids = as_table(table).columns()
             return estimate_closure(ids[columns[0]], ids[columns[1]])
 
     @property

@@ -20,7 +20,7 @@ from gpuengine.language.program import Atom, Constant, Merge, Rule, Type, Variab
 from gpuengine.planning.order import order_body
 from gpuengine.planning.plan import Stratum
 from gpuengine.planning.selection import Selection
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import as_table
 from gpuengine.schemes.table_reads import is_row_of
 from gpuengine.terms.ranks import order_keys, ranks
 
@@ -36,9 +36,7 @@ class RelationSelector:
         self.name = name
         self.runner = runner
         self.database = runner.context.database
-        table = self.database.tables[name]
-        assert isinstance(table, Table)
-        self.table = table
+        self.table = as_table(self.database.tables[name])
         self.types = [attribute.type for attribute in self.database.program.relations[name].attributes]
 
     def offer(self, columns: Columns, rows: int) -> None:

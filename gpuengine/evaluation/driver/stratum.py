@@ -28,10 +28,8 @@ from gpuengine.planning.node_rules import is_node
 from gpuengine.planning.plan import Stratum, Variant, body_relations
 from gpuengine.planning.split import Split, find_split
 from gpuengine.planning.strata import delta_variants, member_positions
-from gpuengine.schemes.contract import Domain, Scheme
-from gpuengine.schemes.pairs import PairScheme
-from gpuengine.schemes.table import Table
-from gpuengine.schemes.union import Union
+from gpuengine.schemes.contract import Scheme
+from gpuengine.schemes.table import Table, as_table, tables_among
 
 SMALL_WORK = 100_000
 """Rounds with fewer candidates than this stay in the compiled loop."""
@@ -122,13 +120,13 @@ class StratumEvaluation:
     @property
     def schemes(self) -> list[Scheme]:
         """The relations of the stratum; those that read others come last."""
-        found = [self.database.tables[name] for name in (*self.stratum.relations, *self._added)]
-        return sorted(found, key=lambda scheme: isinstance(scheme, Union))
+        schemes = [self.database.tables[name] for name in (*self.stratum.relations, *self._added)]
+        return sorted(schemes, key=lambda scheme: scheme.is_view)
 
     @property
     def tables(self) -> list[Table]:
         """The relations of the stratum that are tables."""
-        return [scheme for scheme in self.schemes if isinstance(scheme, Table)]
+        return tables_among(self.schemes)
 
     def _once_rules(self) -> list[Rule]:
         return [variant.rule for variant in self.stratum.once if variant.rule not in self.choice.handled]
@@ -247,8 +245,7 @@ class StratumEvaluation:
             return True
         atom = variant.rule.body[variant.delta]
         assert isinstance(atom, Atom)
-        scheme = self.database.tables[atom.relation]
-        return isinstance(scheme, Union) or scheme.count(Domain.NEW) > 0
+        return self.database.tables[atom.relation].may_have_new
 
     def reconsider_schemes(self) -> None:
         """Turn a table into a closure if it has come to hold far more than was expected."""
@@ -317,7 +314,7 @@ class StratumEvaluation:
 
     def _change(self, scheme: Scheme, change: Callable[[], int]) -> None:
         """Have what a relation was given become NEW."""
-        if isinstance(scheme, Table):
+        if scheme.is_listed:
             change()
             return
         with self.context.progress.host_work.counting(HostOperation.SCHEME, scheme.name) as counted:
@@ -334,14 +331,11 @@ class StratumEvaluation:
 
     def _leave_device(self) -> bool:
         """Free what a device has copies of to read schemes that are the host's; was there any?"""
-        found = [scheme for scheme in self.database.tables.values() if scheme.device_nbytes]
-        schemes = [scheme for scheme in found if isinstance(scheme, PairScheme)]
-        for scheme in schemes:
-            scheme.leave_device()
-        for table in self._tables_used() if schemes else ():
+        left = [scheme for scheme in self.database.tables.values() if scheme.leave_device()]
+        for table in self._tables_used() if left else ():
             table.forget_set()  # it may know of facts that never came to be stored
             table.forget_indexes()
-        return bool(schemes)
+        return bool(left)
 
     def place(self) -> None:
         """Let the stratum move before a round, if it should."""
@@ -353,8 +347,7 @@ class StratumEvaluation:
         names = dict.fromkeys(self.members)
         for rule in self.runner.bound_rules:
             names.update(dict.fromkeys([rule.head.relation, *sorted(body_relations(rule.body))]))
-        found = (self.database.tables[name] for name in names if name in self.database.tables)
-        return [table for table in found if isinstance(table, Table)]
+        return tables_among(self.database.tables[name] for name in names if name in self.database.tables)
 
     def run_small_rounds(self, bodies: Sequence[BodyProgram] | None) -> Outcome:
         """Run rounds while they are small.
@@ -414,9 +407,7 @@ class StratumEvaluation:
         return self._table(atom)
 
     def _table(self, atom: Atom) -> Table:
-        table = self.database.tables[atom.relation]
-        assert isinstance(table, Table)
-        return table
+        return as_table(self.database.tables[atom.relation])
 
     def _finish_round(self, rounds: int) -> None:
         progress = self.context.progress
@@ -426,7 +417,7 @@ class StratumEvaluation:
         first = progress.round_in_stratum
         progress.rounds += rounds
         progress.round_in_stratum += rounds
-        progress.delta = self.delta = sum(_new(scheme) for scheme in self.schemes)
+        progress.delta = self.delta = sum(scheme.own_news for scheme in self.schemes)
         progress.timeline.end_rounds(first, rounds, self.delta, name)
         self.context.count_facts(exact=False)
         if self.context.stop[0]:
@@ -458,7 +449,7 @@ class StratumEvaluation:
     def _has_outgrown(self, rule: Rule) -> bool:
         """Are the rule's relations of this stratum large enough to tell, and much larger than last time?"""
         relations = {part.relation for part in rule.body if isinstance(part, Atom)} & self.members
-        if not all(isinstance(self.database.tables[name], Table) for name in relations):
+        if not all(self.database.tables[name].is_listed for name in relations):
             return False
         facts = [len(self.database.tables[name]) for name in relations if name not in self._added]
         if not facts or min(facts) < _KNOWN_FACTS:
@@ -492,8 +483,3 @@ class StratumEvaluation:
     def _has_old(self, literal: Literal) -> bool:
         assert isinstance(literal, Atom)
         return self._table(literal).rows.delta[0] > 0
-
-
-def _new(scheme: Scheme) -> int:
-    """How much is NEW in a relation; a union counts what is its own, or, to begin with, everything."""
-    return scheme.news if isinstance(scheme, Union) else scheme.count(Domain.NEW)

@@ -17,9 +17,9 @@ from gpuengine.language.program import Rule
 from gpuengine.planning.linearise import external_name, linear_rule, read_external, with_external_facts
 from gpuengine.planning.plan import Stratum
 from gpuengine.planning.shapes import Candidate, Shape
-from gpuengine.schemes.closure import Closure
+from gpuengine.schemes.closure import Closure, as_closure
 from gpuengine.schemes.modules import SymmetricTransitiveModule, TransitiveModule
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import Table, as_table
 
 
 @dataclass
@@ -45,12 +45,13 @@ class TableModules:
         left = list(rules)
         added = []
         for name in stratum.relations:
-            plan, table = self.context.plan.schemes.get(name), self.database.tables[name]
-            if isinstance(table, Closure):
-                left, externals = self._read_edges(left, table)
+            plan, scheme = self.context.plan.schemes.get(name), self.database.tables[name]
+            if scheme.kind == Closure.kind:
+                left, externals = self._read_edges(left, as_closure(scheme))
                 added += externals
-            if plan is None or not isinstance(table, Table):
+            if plan is None or not scheme.is_listed:
                 continue
+            table = as_table(scheme)
             shapes = {candidate.shape: candidate for candidate in plan.candidates}
             if Shape.EQUIVALENCE in shapes:
                 self.closing.append(_Closing(SymmetricTransitiveModule(table)))

@@ -54,7 +54,7 @@ from gpuengine.planning.fallible import can_fail
 from gpuengine.planning.order import order_body
 from gpuengine.planning.plan import Access, BodyPlan, Step
 from gpuengine.schemes.contract import Domain
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import Table, tables_among
 
 CHUNK_ROWS = 1 << 16
 _DEVICE_CHUNKS = 16
@@ -455,7 +455,7 @@ class _Compiler:
 def _reads_table(literal: Literal, database: Database) -> bool:
     atom = literal.atom if isinstance(literal, Negation) else literal
     assert isinstance(atom, Atom)
-    return isinstance(database.tables[atom.relation], Table)
+    return database.tables[atom.relation].is_listed
 
 
 def _tables(
@@ -464,8 +464,7 @@ def _tables(
     """The tables that a body reads outside its aggregates, and the one it inserts into."""
     atoms = [part.atom if isinstance(part, Negation) else part for part in body]
     named = dict.fromkeys(atom.relation for atom in [*atoms, sink] if isinstance(atom, Atom))
-    found = (database.tables[name] for name in named)
-    return tuple(table for table in found if isinstance(table, Table))
+    return tuple(tables_among(database.tables[name] for name in named))
 
 
 def _chunks(stage: Stage, start: int, end: int) -> Iterator[None]:

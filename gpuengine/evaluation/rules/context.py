@@ -17,12 +17,14 @@ from gpuengine.evaluation.placement.workers import Workers
 from gpuengine.evaluation.progress import Progress, RuleStatistics
 from gpuengine.evaluation.rules.database import Database
 from gpuengine.evaluation.rules.reduction import Reduction
+from gpuengine.kernels.contract import Backend
 from gpuengine.language.program import Rule
 from gpuengine.limits import check as check_memory
 from gpuengine.limits import current as current_limits
 from gpuengine.planning.node_rules import is_node
 from gpuengine.planning.plan import Plan
 from gpuengine.schemes.contract import Scheme
+from gpuengine.schemes.table import as_table
 
 _COUNTING_SHARE = 50
 """Counting facts, for who watches, takes at most one part in so many of the time."""
@@ -78,6 +80,11 @@ class Context:
         limits, progress = current_limits(), self.progress
         if limits is not None:
             limits.doing = lambda: f"deriving by: {progress.rule}" if progress.rule else ""
+
+    def backend_of(self, relation: str) -> Backend:
+        """Where facts are derived into a relation."""
+        scheme = self.database.tables[relation]
+        return as_table(scheme).backend if scheme.is_listed else self.placement.current
 
     def check_budget(self, growing: Scheme, rule: str) -> None:
         """Raise `MemoryBudgetError` if the relations are over the budget, without nodes that can be freed."""

@@ -11,8 +11,7 @@ from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Program
 from gpuengine.planning.evaluators import Chooser
 from gpuengine.schemes.contract import Scheme
-from gpuengine.schemes.table import Table
-from gpuengine.schemes.union import Union
+from gpuengine.schemes.table import Table, as_table, tables_among
 from gpuengine.terms.dictionary import Dictionary
 
 _UNKNOWN_FACTS = 1_000_000.0
@@ -62,11 +61,7 @@ class Database:
         return relation in self.growing and self._size(relation) < _TOO_FEW
 
     def _size(self, relation: str) -> int:
-        """How many facts there are, about: of a union as many as its parts have."""
-        scheme = self.tables[relation]
-        if isinstance(scheme, Union):
-            return sum(len(part.scheme) for part in scheme.parts) + len(scheme.own)
-        return len(scheme)
+        return self.tables[relation].rough_count
 
     def distinct(self, relation: str, column: int) -> float:
         table = self.tables[relation]
@@ -78,12 +73,13 @@ class Database:
     def skew(self, relation: str, column: int) -> float:
         """1 if nothing is known."""
         scheme = self.tables[relation]
-        if not isinstance(scheme, Table):
+        if not scheme.is_listed:
             return 1.0
-        if scheme.backend.on_host:
-            return scheme.skew(column)
-        with self.host_work.counting(HostOperation.STATISTICS, relation, len(scheme)):
-            return scheme.skew(column)
+        table = as_table(scheme)
+        if table.backend.on_host:
+            return table.skew(column)
+        with self.host_work.counting(HostOperation.STATISTICS, relation, len(table)):
+            return table.skew(column)
 
     def value_table(self, space: str) -> ValueTable:
         """The values of a space's ids, for comparisons in pipelines."""
@@ -98,7 +94,7 @@ class Database:
 
     def all_tables(self) -> Iterable[Table]:
         """The relations that are tables."""
-        return [scheme for scheme in self.tables.values() if isinstance(scheme, Table)]
+        return tables_among(self.tables.values())
 
     def total_facts(self, *, exact: bool = True) -> int:
         """Facts of all relations of the program; what splitting rules added does not count.
@@ -108,7 +104,7 @@ class Database:
         total = 0
         for name, scheme in self.tables.items():
             if name in self.program.relations:
-                if exact or isinstance(scheme, Table):
+                if exact or scheme.is_listed:
                     self._sizes[name] = len(scheme)
                 total += self._sizes.get(name, 0)
         return total

@@ -13,7 +13,7 @@ from gpuengine.kernels.primitives import Primitives
 from gpuengine.language.program import Atom, Constant, Negation, Variable, literal_variables
 from gpuengine.planning.plan import Step
 from gpuengine.schemes.contract import Domain
-from gpuengine.schemes.pairs import PairScheme
+from gpuengine.schemes.pairs import as_pairs
 
 _ROOM = 1 << 20
 """Bindings that a read makes at a time, at most."""
@@ -75,7 +75,7 @@ def _atom(step: Step) -> Atom | None:
 def _is_readable(step: Step, bound: set[Variable], database: Database) -> bool:
     """Is it an atom of a closure or equivalence that only checks, or finds the partners of one column?"""
     atom = _atom(step)
-    if atom is None or not isinstance(database.tables[atom.relation], PairScheme):
+    if atom is None or not database.tables[atom.relation].is_paired:
         return False
     free = [arg for arg in atom.args if not isinstance(arg, Constant) and arg not in bound]
     if isinstance(step.literal, Negation):
@@ -89,9 +89,7 @@ def _read(
     """The bindings that an atom, or a negated one, leaves or makes of those given."""
     atom, primitives = _atom(step), backend.primitives
     assert atom is not None and primitives is not None
-    scheme = database.tables[atom.relation]
-    assert isinstance(scheme, PairScheme)
-    labels = scheme.labels_on(primitives)
+    labels = as_pairs(database.tables[atom.relation]).labels_on(primitives)
     columns: list[Array | None] = []
     for arg in atom.args:
         if isinstance(arg, Constant):

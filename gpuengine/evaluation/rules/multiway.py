@@ -160,8 +160,11 @@ def _side(literal: Literal, bound: set[Variable]) -> _Side | None:
 
 def _is_plain(context: Context, relation: str) -> bool:
     """Is a relation a complete table on the host, whose ids lie close enough to be counted by?"""
-    table = context.database.tables[relation]
-    if not isinstance(table, Table) or not table.backend.on_host or relation in context.database.growing:
+    scheme = context.database.tables[relation]
+    if not scheme.is_listed or relation in context.database.growing:
+        return False
+    table = as_table(scheme)
+    if not table.backend.on_host:
         return False
     room = max(_MOST_EXTENT * len(table), LEAST_ROWS)
     return table.rows.delta[1] == table.rows.count and all(high - low <= room for low, high in table.bounds)

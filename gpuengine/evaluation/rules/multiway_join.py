@@ -62,11 +62,9 @@ class MultiwayJoin:
     ) -> None:
         """Evaluate what is left of the body for some bindings."""
         rule = variant.rule
-        head = self._database.tables[rule.head.relation]
-        backend = head.backend if isinstance(head, Table) else self._context.placement.current
-        with TemporaryTables(self._database, backend) as tables:
-            found = tables.holding(list(bindings.columns.values()), bindings.rows)
-            atom = Atom(found.name, tuple(bindings.columns), rule.span)
+        with TemporaryTables(self._database, self._context.backend_of(rule.head.relation)) as tables:
+            table = tables.holding(list(bindings.columns.values()), bindings.rows)
+            atom = Atom(table.name, tuple(bindings.columns), rule.span)
             rest = replace(rule, body=(atom, *multiway.tail))
             runner.like(rest).run(Variant(rest, None, frozenset(), variant.in_hindsight))
 

@@ -30,7 +30,7 @@ from gpuengine.language.program import (
 from gpuengine.planning.hypergraph import JoinTree, edges_of, join_tree
 from gpuengine.planning.plan import Variant
 from gpuengine.schemes.contract import Domain, Scheme
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import as_table
 
 if TYPE_CHECKING:
     from gpuengine.evaluation.rules.variants import VariantRunner
@@ -90,7 +90,7 @@ class TreeJoin:
         atoms = [part for part in variant.rule.body if isinstance(part, Atom)]
         tables = [self._database.tables[atom.relation] for atom in atoms]
         shape = self._shape(variant.rule)
-        if len(atoms) < 2 or shape is None or not all(isinstance(table, Table) for table in tables):
+        if len(atoms) < 2 or shape is None or not all(table.is_listed for table in tables):
             return False
         everything = sum(len(table) for table in tables)
         if variant.delta is None:
@@ -121,8 +121,7 @@ class TreeJoin:
         if len(needed) == 1 and not shape.tail:
             self._insert(root, variant.rule, head, runner)
             return root.count
-        backend = head.backend if isinstance(head, Table) else self._context.placement.current
-        with TemporaryTables(self._database, backend) as tables:
+        with TemporaryTables(self._database, self._context.backend_of(variant.rule.head.relation)) as tables:
             return self._join(variant, shape, needed, reduction, tables, runner)
 
     def _counting(self, rule: Rule, rows: int = 0) -> AbstractContextManager[Counted]:
@@ -141,8 +140,7 @@ class TreeJoin:
         atoms = {at: part for at, part in enumerate(variant.rule.body) if isinstance(part, Atom)}
         state: list[object] = []
         for atom in atoms.values():
-            table = self._database.tables[atom.relation]
-            assert isinstance(table, Table)
+            table = as_table(self._database.tables[atom.relation])
             state.append((atom, table, table.version, table.rows.delta))
         key = (tuple(state), variant.delta, variant.old)
         last = self._context.last_reduction

@@ -34,7 +34,7 @@ from gpuengine.planning.order import order_as_written, order_body
 from gpuengine.planning.passes import blank_rule
 from gpuengine.planning.plan import Access, BodyPlan, Variant
 from gpuengine.schemes.contract import Bounds, Scheme
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import Table, as_table
 
 SMALL_DELTA = 4096
 """Up to this many driver rows are not worth splitting over threads."""
@@ -90,7 +90,7 @@ class VariantRunner:
             for part in variant.rule.body
             if isinstance(part, Atom)
         }
-        sizes = {name: len(table) for name, table in read.items() if isinstance(table, Table)}
+        sizes = {name: len(table) for name, table in read.items() if table.is_listed}
         if known is not None and known.noted_in is not self.context.progress:
             known.noted_in = self.context.progress
             if not self._is_inner:
@@ -156,7 +156,7 @@ class VariantRunner:
 
     def _compile_by(self, plan: BodyPlan, variant: Variant, *, in_one: bool) -> BodyProgram:
         database, head = self.context.database, variant.rule.head
-        into_table = isinstance(database.tables[head.relation], Table)
+        into_table = database.tables[head.relation].is_listed
         into_table = into_table and head.relation not in self.selectors
         return compile_body(
             self._body(variant),
@@ -214,24 +214,24 @@ class VariantRunner:
         body = self.prepare(variant)
         if body.impossible:
             return 0
-        before = len(head) if isinstance(head, Table) else 0
+        before = _rows(head)
         derived = 0
         try:
             if variant.rule.head.relation in self.selectors:
                 candidates = self._run_into_selector(body, variant)
-            elif not isinstance(head, Table):
+            elif not head.is_listed:
                 candidates, derived = self._run_into_scheme(body, variant, head)
             elif body.is_pure:
-                candidates = self._run_pure(body, variant, head)
+                candidates = self._run_pure(body, variant, as_table(head))
             else:
-                candidates = self._run_computing(body, variant, head)
+                candidates = self._run_computing(body, variant, as_table(head))
         except MemoryBudgetError as error:
             self._name_listed(body, error)
             raise
         except EvaluationError as error:
             error.add_note(f"in rule: {variant.rule.text}")
             raise
-        derived += len(head) - before if isinstance(head, Table) else 0
+        derived += _rows(head) - before
         if not self._is_inner:
             seconds = time.perf_counter() - started
             uncounted = candidates if variant.rule.head.relation in self.selectors else 0
@@ -242,7 +242,7 @@ class VariantRunner:
     def _run_otherwise(self, variant: Variant) -> int | None:
         """Evaluate a variant without a pipeline of its own, if that is better; the candidates seen."""
         head = self.context.database.tables[variant.rule.head.relation]
-        started, before = time.perf_counter(), len(head) if isinstance(head, Table) else 0
+        started, before = time.perf_counter(), _rows(head)
         if variant.rule.head.relation in self.selectors:
             return None
         if variant.rule.order is BodyOrder.TREE and self._is_reduced_first(variant):
@@ -253,7 +253,7 @@ class VariantRunner:
             candidates = self._multiway_join.run(variant, multiway, self, distinct=self._is_distinct(variant))
         else:
             return None
-        derived = len(head) - before if isinstance(head, Table) else 0
+        derived = _rows(head) - before
         if not self._is_inner:
             self.context.progress.used_plan(variant).choose(None, how)
             lost, derived = (derived, 0) if variant.in_hindsight else (0, derived)
@@ -270,7 +270,7 @@ class VariantRunner:
             atom = step.literal
             if isinstance(atom, Atom) and step.access in (Access.DRIVE, Access.SCAN):
                 scheme = self.context.database.tables[atom.relation]
-                if not isinstance(scheme, Table):
+                if not scheme.is_listed:
                     error.add_note(
                         f"the rule lists all {len(scheme):,} facts of {atom.relation}, which is kept as "
                         f"{scheme.kind}"
@@ -281,7 +281,7 @@ class VariantRunner:
         head = variant.rule.head
         return (
             variant.delta is None
-            and isinstance(self.context.database.tables[head.relation], Table)
+            and self.context.database.tables[head.relation].is_listed
             and not len(self.context.database.tables[head.relation])
             and head.relation not in self.selectors
             and sum(rule.head.relation == head.relation for rule in self.rules) == 1
@@ -294,7 +294,7 @@ class VariantRunner:
             return None
         atom = variant.rule.body[variant.delta]
         assert isinstance(atom, Atom)
-        return variant.delta if isinstance(self.context.database.tables[atom.relation], Table) else None
+        return variant.delta if self.context.database.tables[atom.relation].is_listed else None
 
     def _driver_span(self, body: BodyProgram, variant: Variant) -> tuple[int, int]:
         """The rows that drive a variant: the delta, all of the first atom's domain, or the one unit row."""
@@ -421,3 +421,8 @@ def _is_injective(rule: Rule) -> bool:
 def _outgrown(then: Mapping[str, int], now: Mapping[str, int]) -> bool:
     """Has a relation grown so much that another order may be better?"""
     return any(now[name] > 1000 and now[name] > _REPLAN_GROWTH * max(then[name], 125) for name in now)
+
+
+def _rows(scheme: Scheme) -> int:
+    """How many facts were derived into a table so far; those of other schemes are counted as they come."""
+    return len(scheme) if scheme.is_listed else 0
