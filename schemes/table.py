@@ -116,6 +116,12 @@ class Table(Scheme):
         return keyset
 
     @property
+    def host_rows(self) -> HostRows:
+        """The rows of a table that is on the host."""
+        assert isinstance(self.rows, HostRows), f"{self.name} is on a device"
+        return self.rows
+
+    @property
     def has_set(self) -> bool:
         return self._keyset is not None
 
@@ -169,8 +175,7 @@ class Table(Scheme):
                 self._undo.save(places, left)
             if self._is_shared:
                 self._is_shared = False
-                assert isinstance(self.rows, HostRows)
-                self.rows.unshare()
+                self.host_rows.unshare()
 
     def column(self, j: int) -> np.ndarray:
         """Column `j` of all facts there are now, in host memory."""

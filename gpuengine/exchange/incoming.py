@@ -14,7 +14,7 @@ from gpuengine.io.device import device_columns
 from gpuengine.io.tabular import arrow_column
 from gpuengine.kernels.contract import Array, Backend, DeviceMemoryError, DeviceUnavailable
 from gpuengine.kernels.cpu.backend import CPU
-from gpuengine.kernels.cuda.backend import CudaBackend
+from gpuengine.kernels.cuda.backend import device_of
 from gpuengine.kernels.cuda.exchange import ByCupy, ForeignArrays, ForeignColumn, OnDevice
 from gpuengine.language.program import Attribute, Kind
 from gpuengine.terms.dictionary import IDENTITY, Dictionary
@@ -36,15 +36,16 @@ class IncomingFacts:
 
     def on_host(self) -> list[np.ndarray]:
         """All columns in host memory."""
-        if not isinstance(self.backend, CudaBackend):
+        device = device_of(self.backend)
+        if device is None:
             return self.columns
-        device = self.backend.device
         return [device.download(column) if device.owns(column) else column for column in self.columns]
 
     def let_go(self) -> None:
         """Wait until nothing reads the columns any more: then their owner may change them."""
-        if isinstance(self.backend, CudaBackend):
-            self.backend.device.wait()
+        device = device_of(self.backend)
+        if device is not None:
+            device.wait()
 
 
 def incoming_facts(
@@ -58,9 +59,10 @@ def incoming_facts(
 
     Integers that are their own ids stay on the engine's accelerator; all else is encoded on the host.
     """
-    if isinstance(accelerator, CudaBackend):
+    device = device_of(accelerator)
+    if accelerator is not None and device is not None:
         accelerator.bind_thread()
-        on_device = OnDevice(accelerator.device)
+        on_device = OnDevice(device)
         columns = device_columns(data, attributes, relation, on_device)
         kept = _own_ids(columns, attributes, on_device)
         ids = _encoded(columns, attributes, relation, dictionary, on_device, kept)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuengine.errors import BackendError, DataError, EvaluationError, MemoryBudgetError
 from gpuengine.kernels.contract import Array, DeviceError, DeviceMemoryError, DeviceUnavailable, ValueTable
-from gpuengine.kernels.cuda.backend import CudaBackend
+from gpuengine.kernels.cuda.backend import device_of
 from gpuengine.kernels.cuda.devices.device import Device
 from gpuengine.kernels.cuda.exchange import ByCupy, decode
 from gpuengine.language.program import Attribute, Kind
@@ -37,7 +37,7 @@ class OutgoingFacts:
         self.count = count
         self._dictionary = dictionary
         table.backend.bind_thread()
-        self.device: Device | None = table.backend.device if isinstance(table.backend, CudaBackend) else None
+        self.device: Device | None = device_of(table.backend)
 
     @property
     def is_numeric(self) -> bool:

@@ -18,7 +18,6 @@ from gpuengine.explaining.instances import Questions
 from gpuengine.explaining.rules import WrittenRule, WrittenRules
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.locator import RowLocator
-from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.kernels.primitives import NONE
 from gpuengine.language.program import AtomArg, Constant, Literal, Variable
 from gpuengine.limits import charge
@@ -65,9 +64,7 @@ class _Heights:
         if not self.table.arity:
             return np.full(count, int(np.flatnonzero(self.ends)[0]), np.int32)
         if self._locator is None:
-            rows_here = self.table.rows
-            assert isinstance(rows_here, Rows)
-            self._locator = RowLocator(rows_here)
+            self._locator = RowLocator(self.table.host_rows)
         if self._locator.count < len(self.table):
             self._locator.append(self._locator.count, len(self.table))
         rows = self._locator.locate(batch_of(columns, count), 0, count)

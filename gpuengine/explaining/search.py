@@ -22,7 +22,6 @@ from gpuengine.explaining.rounds import UNPROVED, Rounds
 from gpuengine.explaining.rules import WrittenRule, WrittenRules
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.locator import RowLocator
-from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.kernels.primitives import NONE
 from gpuengine.language.program import Atom, AtomArg, Constant, Variable
 from gpuengine.schemes.table import Table
@@ -64,9 +63,7 @@ class Found:
         self.arity = arity
         self.expanded = 0
         self._table = Table(kind.relation, arity, CPU)
-        rows = self._table.rows
-        assert isinstance(rows, Rows)
-        self._locator = RowLocator(rows) if arity else None
+        self._locator = RowLocator(self._table.host_rows) if arity else None
         self.heights = np.zeros(0, np.int32)
         self.shallow = np.zeros(0, np.int32)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuengine.kernels.contract import Pipeline
+from gpuengine.kernels.contract import Backend, Pipeline
 from gpuengine.kernels.cuda.columns import mark_first_of_equal, pack_pairs, take_every, unpack_pairs
 from gpuengine.kernels.cuda.devices.device import Array, Device, Statistics
 from gpuengine.kernels.cuda.keyset import Bounds, KeySet
@@ -118,3 +118,8 @@ def open_device(index: int = 0, memory: int | None = None) -> CudaBackend:
     from gpuengine.kernels.cuda.devices.hardware import open_gpu
 
     return CudaBackend(open_gpu(index, memory))
+
+
+def device_of(backend: Backend | None) -> Device | None:
+    """The device that a backend works on; None if that is the host."""
+    return backend.device if isinstance(backend, CudaBackend) else None
