@@ -22,7 +22,7 @@ from gpuengine.limits import Limits
 from gpuengine.limits import check as check_memory
 from gpuengine.membership import find_fact
 from gpuengine.schemes.contract import Scheme
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import Table, as_table
 from gpuengine.schemes.union import tables_in
 from gpuengine.states import States
 from gpuengine.terms.dictionary import Dictionary
@@ -180,7 +180,7 @@ class RelationView:
 
     def _columns(self, rows: int) -> Iterator[list[np.ndarray]]:
         """The facts as columns of ids, at most `rows` at a time."""
-        if not isinstance(self._scheme, Table):
+        if not self._scheme.is_listed:
             pieces = _put_together(self._scheme.scan(room=rows), rows)
             while True:
                 with self._reading(self._scheme):
@@ -189,7 +189,7 @@ class RelationView:
                     return
                 yield piece
         with self._reading(self._scheme):
-            columns = self._scheme.columns()
+            columns = as_table(self._scheme).columns()
         for start in range(0, self._count, rows):
             yield [column[start : min(start + rows, self._count)] for column in columns]
 
@@ -390,10 +390,10 @@ class RelationView:
     def _outgoing(self) -> OutgoingFacts:
         from gpuengine.exchange.outgoing import OutgoingFacts
 
-        table = self._scheme if isinstance(self._scheme, Table) else self._as_table()
+        table = as_table(self._scheme) if self._scheme.is_listed else self._listed_table()
         return OutgoingFacts(self.name, self.attributes, table, self._count, self._dictionary)
 
-    def _as_table(self) -> Table:
+    def _listed_table(self) -> Table:
         """The facts of another scheme, enumerated."""
         self._check_listing()
         table = Table(self.name, len(self.attributes), CPU)

@@ -25,7 +25,7 @@ from gpuengine.loading import encode_rule_facts
 from gpuengine.machine import usable_cores
 from gpuengine.planning.prepared import Prepared
 from gpuengine.schemes.contract import Scheme
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import as_table
 from gpuengine.spark_bridge.carriers import STRING, Carriers, column
 from gpuengine.terms.dictionary import Dictionary
 
@@ -251,10 +251,10 @@ class Results:
 
 def _scanned(scheme: Scheme, rows: int) -> Iterator[list[np.ndarray]]:
     """The facts as columns of ids: slices of a table, pieces of any other scheme."""
-    if not isinstance(scheme, Table):
+    if not scheme.is_listed:
         yield from scheme.scan(room=rows)
         return
-    columns = scheme.columns()
+    columns = as_table(scheme).columns()
     for start in range(0, len(scheme), rows):
         yield [part[start : start + rows] for part in columns]
 

@@ -11,10 +11,10 @@ from gpuengine.evaluation.placement.budget import Budget
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.loading import Facts
 from gpuengine.schemes.contract import Columns, Domain, Scheme
-from gpuengine.schemes.pairs import Gone, PairScheme, PairSnapshot
+from gpuengine.schemes.pairs import Gone, PairScheme, PairSnapshot, as_pairs
 from gpuengine.schemes.table import Table
 from gpuengine.schemes.table_reads import rows_missing
-from gpuengine.schemes.union import Part, Union
+from gpuengine.schemes.union import Part, Union, as_union
 
 NOTHING: Facts = ([], 0)
 
@@ -191,10 +191,10 @@ def difference(before: Scheme, after: Scheme, budget: Budget) -> Delta:
 def _difference(before: Scheme, after: Scheme, budget: Budget) -> tuple[Table, Table]:
     if before is after:
         return table_of(before.name, before.arity), table_of(before.name, before.arity)
-    if isinstance(before, PairScheme) and type(before) is type(after):
-        return _difference_by_edges(before, after, budget)
-    if isinstance(before, Union) and isinstance(after, Union):
-        return _difference_by_parts(before, after, budget)
+    if before.is_paired and type(before) is type(after):
+        return _difference_by_edges(as_pairs(before), as_pairs(after), budget)
+    if before.is_view and after.is_view:
+        return _difference_by_parts(as_union(before), as_union(after), budget)
     return _only_in(before, after, budget), _only_in(after, before, budget)
 
 

@@ -36,12 +36,12 @@ def stored_tables(of: Materialisation, hidden: Sequence[str]) -> dict[str, Table
     facts that feed them, and unions from others: `hidden` are the tables for that.
     """
     assert of.database is not None
-    found = {STATED + name: table for name, table in of.stated.items()}
+    tables = {STATED + name: table for name, table in of.stated.items()}
     for name in (*of.stated, *hidden):
-        table = of.database.tables[name]
-        if isinstance(table, Table) and table is not of.stated.get(name):
-            found[DERIVED + name] = table
-    return found
+        scheme = of.database.tables[name]
+        if scheme.is_listed and scheme is not of.stated.get(name):
+            tables[DERIVED + name] = as_table(scheme)
+    return tables
 
 
 def meta_of(materialisation: Materialisation, options: Options) -> dict[str, Any]:

@@ -56,9 +56,7 @@ from gpuengine.planning.schemes import SchemePlan
 from gpuengine.planning.selection import Selection
 from gpuengine.planning.shapes import Candidate, Shape
 from gpuengine.planning.strata import member_positions
-from gpuengine.schemes.closure import Closure
 from gpuengine.schemes.contract import Scheme
-from gpuengine.schemes.equivalence import Equivalence
 
 
 @dataclass(frozen=True)
@@ -116,9 +114,10 @@ def stratum_rules(
     parts: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {}
     for name in stratum.relations:
         scheme, plan = tables[name], schemes.get(name)
-        if isinstance(scheme, Closure | Equivalence):
-            candidate = _candidate(plan, Shape.CLOSURE if isinstance(scheme, Closure) else Shape.EQUIVALENCE)
-            copies = {source.rule for source in candidate.sources} if isinstance(scheme, Closure) else set()
+        if scheme.is_paired:
+            shape = Shape(scheme.kind)
+            candidate = _candidate(plan, shape)
+            copies = {source.rule for source in candidate.sources} if shape is Shape.CLOSURE else set()
             entries[name] = fed[name] = external_name(name)
             rules = _without(rules, set(candidate.handled) - copies, name, fed[name])
         elif scheme.is_view:

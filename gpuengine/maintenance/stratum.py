@@ -42,7 +42,7 @@ from gpuengine.planning.decline import declining_if
 from gpuengine.planning.plan import body_relations
 from gpuengine.schemes.changed import Changed
 from gpuengine.schemes.contract import Columns, Domain, Scheme
-from gpuengine.schemes.pairs import BACKWARD, FORWARD, Gone, PairScheme, PairSnapshot
+from gpuengine.schemes.pairs import BACKWARD, FORWARD, Gone, PairScheme, PairSnapshot, as_pairs
 from gpuengine.schemes.table import Table, as_table
 from gpuengine.schemes.union import Part, Union, as_union
 
@@ -291,8 +291,7 @@ class StratumTables:
         return going + sum(len(self.table(name)) - mark for name, mark in self._marks.items())
 
     def has_new(self, relation: str) -> bool:
-        scheme = self.database.tables[relation]
-        return scheme.is_view or scheme.count(Domain.NEW) > 0
+        return self.database.tables[relation].may_have_new
 
     def clear(self, name: str) -> Table:
         table = self.table(name)
@@ -304,9 +303,7 @@ class StratumTables:
         return as_table(self.database.tables[name])
 
     def pairs(self, name: str) -> PairScheme:
-        scheme = self.database.tables[name]
-        assert isinstance(scheme, PairScheme)
-        return scheme
+        return as_pairs(self.database.tables[name])
 
 
 class StratumMaintenance:

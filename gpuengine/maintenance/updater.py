@@ -192,7 +192,7 @@ class Updater:
         remaining = set(prepared.program.rules)
         kept = [rule for rule in former.program.rules if rule in remaining]
         tables = old.database.tables
-        compact = [name for name in prepared.schemes if not isinstance(tables[name], Table)]
+        compact = [name for name in prepared.schemes if not tables[name].is_listed]
         maintainer = old
         if len(kept) < len(former.program.rules):
             maintainer = self._maintainer_after(old, prepared.with_rules(kept, compact), loses=True)
@@ -349,7 +349,8 @@ def _is_linear_closure(prepared: Prepared, relation: str, database: Database) ->
     plan = prepared.schemes.get(relation)
     candidate = plan.candidate(Shape.CLOSURE) if plan is not None else None
     is_linear = candidate is not None and candidate.linear
-    return is_linear and isinstance(database.tables.get(relation), Closure)
+    scheme = database.tables.get(relation)
+    return is_linear and scheme is not None and scheme.kind == Closure.kind
 
 
 def _same_schemes(old: Prepared, new: Prepared, database: Database) -> bool:
@@ -357,6 +358,6 @@ def _same_schemes(old: Prepared, new: Prepared, database: Database) -> bool:
     if old.aliases != new.aliases:
         return False
     return all(
-        isinstance(scheme, Table) or name not in old.schemes or old.schemes[name] == new.schemes.get(name)
+        scheme.is_listed or name not in old.schemes or old.schemes[name] == new.schemes.get(name)
         for name, scheme in database.tables.items()
     )

@@ -20,7 +20,7 @@ from gpuengine.rdf.rules import Argument, Triple, Variable
 from gpuengine.rdf.terms import TYPE
 from gpuengine.schemes.closure import Closure
 from gpuengine.schemes.contract import Scheme
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import Table, as_table
 
 _NOWHERE = Span("<query>", 1, 1, 1, 1)
 ALL = "@triples"
@@ -331,8 +331,8 @@ class Answering:
 
 def listed(scheme: Scheme) -> list[np.ndarray]:
     """All facts of a scheme as columns."""
-    if isinstance(scheme, Table):
-        return scheme.columns()
+    if scheme.is_listed:
+        return as_table(scheme).columns()
     pieces = list(scheme.scan())
     if not pieces:
         return [np.zeros(0, np.uint32) for _ in range(scheme.arity)]
