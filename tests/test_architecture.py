@@ -1,7 +1,9 @@
-"""The walks of docs/architecture.md, compared with what is called."""
+"""The walks of docs/architecture.md, compared with what is called; and who asks what class a thing is of."""
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import sys
 import threading
@@ -13,7 +15,8 @@ from typing import Any
 
 import gpuengine as ge
 
-PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "architecture.md"
 PROGRAM = """
 .decl edge(x: number, y: number)
 .decl path(x: number, y: number)
@@ -86,3 +89,47 @@ def test_an_update() -> None:
         assert sorted(u.change["path"].inserted) == [(2, 4), (3, 4)]
 
     assert_agrees("An update", act)
+
+
+ASKED_BY_CLASS = {
+    # The compiled loop over small rounds takes addresses of what the host has.
+    ("gpuengine/evaluation/driver/small_rounds.py", "Program"),
+    ("gpuengine/evaluation/driver/small_rounds.py", "RowIndex"),
+    ("gpuengine/evaluation/driver/small_rounds.py", "Rows"),
+    # Worker threads share the programs of the host.
+    ("gpuengine/evaluation/rules/variants.py", "CpuProgram"),
+    # A column of data from elsewhere is Arrow's or in a device's memory.
+    ("gpuengine/exchange/incoming.py", "ForeignColumn"),
+}
+"""Where the class of a scheme, or of a backend or what it made, is asked for outside their packages."""
+
+
+def asked_by_class(path: Path) -> Iterator[str]:
+    """The classes of schemes and kernels in `isinstance`; errors, and operations of pipelines, are data."""
+    tree = ast.parse(path.read_text())
+    owned = {
+        alias.asname or alias.name: getattr(importlib.import_module(node.module), alias.name, None)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+        if node.module.startswith(("gpuengine.schemes", "gpuengine.kernels"))
+        if node.module != "gpuengine.kernels.contract"
+        for alias in node.names
+    }
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "isinstance":
+            for name in ast.walk(call.args[1]):
+                kind = owned.get(name.id) if isinstance(name, ast.Name) else None
+                if isinstance(kind, type) and not issubclass(kind, BaseException):
+                    yield name.id
+
+
+def test_schemes_and_backends_answer_for_themselves() -> None:
+    folders = [ROOT / "spark_bridge", *(p for p in (ROOT / "gpuengine").iterdir() if not p.is_symlink())]
+    paths = [path for folder in folders for path in ([folder] if folder.is_file() else folder.rglob("*.py"))]
+    asked = {
+        (path.relative_to(ROOT).as_posix(), name)
+        for path in paths
+        if path.suffix == ".py"
+        for name in asked_by_class(path)
+    }
+    assert asked == ASKED_BY_CLASS
