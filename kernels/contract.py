@@ -82,7 +82,8 @@ class Status(IntEnum):
 class Operator(IntEnum):
     """What a step of `Compute` does; the numbers are those of `cpu.code`.
 
-    From ADD on an operator takes two operands. The truth of a comparison or logical operator is 0 or 1.
+    From ADD on an operator takes two operands, from ADD_FLOAT on these are floats. The truth of a comparison
+    or logical operator is 0 or 1.
     """
 
     LOAD = 0
@@ -90,32 +91,45 @@ class Operator(IntEnum):
     NEGATE = 2
     COMPLEMENT = 3
     NOT = 4
-    ADD = 5
-    SUBTRACT = 6
-    MULTIPLY = 7
-    DIVIDE = 8
-    DIVIDE_UNSIGNED = 9
-    REMAINDER = 10
-    REMAINDER_UNSIGNED = 11
-    BIT_AND = 12
-    BIT_OR = 13
-    BIT_XOR = 14
-    SHIFT_LEFT = 15
-    SHIFT_RIGHT = 16
-    SHIFT_RIGHT_UNSIGNED = 17
-    AND = 18
-    OR = 19
-    XOR = 20
-    MINIMUM = 21
-    MINIMUM_UNSIGNED = 22
-    MAXIMUM = 23
-    MAXIMUM_UNSIGNED = 24
-    IS_EQUAL = 25
-    IS_NOT_EQUAL = 26
-    IS_LESS = 27
-    IS_LESS_UNSIGNED = 28
-    IS_LESS_EQUAL = 29
-    IS_LESS_EQUAL_UNSIGNED = 30
+    NEGATE_FLOAT = 5
+    FLOAT_OF_NUMBER = 6
+    FLOAT_OF_UNSIGNED = 7
+    ADD = 8
+    SUBTRACT = 9
+    MULTIPLY = 10
+    DIVIDE = 11
+    DIVIDE_UNSIGNED = 12
+    REMAINDER = 13
+    REMAINDER_UNSIGNED = 14
+    BIT_AND = 15
+    BIT_OR = 16
+    BIT_XOR = 17
+    SHIFT_LEFT = 18
+    SHIFT_RIGHT = 19
+    SHIFT_RIGHT_UNSIGNED = 20
+    AND = 21
+    OR = 22
+    XOR = 23
+    MINIMUM = 24
+    MINIMUM_UNSIGNED = 25
+    MAXIMUM = 26
+    MAXIMUM_UNSIGNED = 27
+    IS_EQUAL = 28
+    IS_NOT_EQUAL = 29
+    IS_LESS = 30
+    IS_LESS_UNSIGNED = 31
+    IS_LESS_EQUAL = 32
+    IS_LESS_EQUAL_UNSIGNED = 33
+    ADD_FLOAT = 34
+    SUBTRACT_FLOAT = 35
+    MULTIPLY_FLOAT = 36
+    DIVIDE_FLOAT = 37
+    MINIMUM_FLOAT = 38
+    MAXIMUM_FLOAT = 39
+    IS_EQUAL_FLOAT = 40
+    IS_NOT_EQUAL_FLOAT = 41
+    IS_LESS_FLOAT = 42
+    IS_LESS_EQUAL_FLOAT = 43
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +235,8 @@ class CalculationStep:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Calculate a value of integers, and write its id in the space `words` to register `target`, or, without
-    a target, go on if it is not 0. On the host only, in the compiled loop over small rounds.
+    """Calculate a value of integers or floats, and write its id in the space `words` to register `target`,
+    or, without a target, go on if it is not 0. On the host only, in the compiled loop over small rounds.
 
     A run ends with WORDS_FULL if the value is new and there is no room for it: resume when there is.
     """

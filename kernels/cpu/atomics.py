@@ -1,8 +1,10 @@
-"""Atomic and pointer operations that kernels use; the Python bodies are what they mean."""
+"""Atomic, pointer and bit operations that kernels use; the Python bodies are what they mean."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from gpuengine.kernels.addresses import CHECKED
 from gpuengine.kernels.cpu import checked
@@ -63,6 +65,22 @@ def _build_pointer(code: str) -> Any:
     return pointer
 
 
+def _build_bits(result: str, argument: str) -> Any:
+    import numba
+    from numba.extending import intrinsic
+
+    made, given = getattr(numba.types, result), getattr(numba.types, argument)
+
+    @intrinsic
+    def bits(context: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.bitcast(args[0], context.get_value_type(made))
+
+        return made(given), generate
+
+    return bits
+
+
 def _build_prefetch() -> Any:
     from llvmlite import ir
     from numba import types
@@ -115,6 +133,18 @@ def compare_and_swap(pointer, index, expected, desired):
     if old == expected:
         pointer[index] = desired
     return old
+
+
+@intrinsic_of(lambda: _build_bits("float64", "uint64"))
+def float_of(word):
+    """The double of 64 bits."""
+    return np.uint64(word).view(np.float64)
+
+
+@intrinsic_of(lambda: _build_bits("uint64", "float64"))
+def bits_of(value):
+    """The 64 bits of a double."""
+    return np.float64(value).view(np.uint64)
 
 
 @intrinsic_of(lambda: _build_pointer("uint32"))

@@ -1,16 +1,18 @@
-"""Integer arithmetic on the values of ids, one binding at a time; `terms.arithmetic` says what it means.
+"""Arithmetic on the values of ids, one binding at a time; `terms.arithmetic` says what it means.
 
 Values are 64-bit words. Signed and unsigned integers wrap around alike; operators of which the sign of a
-number matters come in two kinds. Divisors are not 0.
+number matters come in two kinds. Divisors are not 0. Floats are the bits of doubles, and have operators of
+their own.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpuengine.kernels.cpu.atomics import as_i8, as_u8
+from gpuengine.kernels.cpu.atomics import as_i8, as_u8, bits_of, float_of
 from gpuengine.kernels.cpu.code import (
     ADD,
+    ADD_FLOAT,
     AND,
     BIT_AND,
     BIT_OR,
@@ -18,21 +20,30 @@ from gpuengine.kernels.cpu.code import (
     COMPLEMENT,
     COMPUTE,
     CONSTANT,
+    DIVIDE_FLOAT,
     DIVIDE_UNSIGNED,
     DONE,
     FAILED,
+    FLOAT_OF_NUMBER,
     IS_EQUAL,
+    IS_EQUAL_FLOAT,
     IS_LESS,
     IS_LESS_EQUAL_UNSIGNED,
+    IS_LESS_FLOAT,
     IS_LESS_UNSIGNED,
     IS_NOT_EQUAL,
+    IS_NOT_EQUAL_FLOAT,
     LOAD,
     MAXIMUM,
+    MAXIMUM_FLOAT,
     MAXIMUM_UNSIGNED,
     MINIMUM,
+    MINIMUM_FLOAT,
     MINIMUM_UNSIGNED,
     MULTIPLY,
+    MULTIPLY_FLOAT,
     NEGATE,
+    NEGATE_FLOAT,
     NO_TARGET,
     OR,
     OUTSIDE,
@@ -43,6 +54,7 @@ from gpuengine.kernels.cpu.code import (
     SHIFT_RIGHT_UNSIGNED,
     STEP_WORDS,
     SUBTRACT,
+    SUBTRACT_FLOAT,
     WORDS_FULL,
     XOR,
 )
@@ -76,7 +88,18 @@ def magnitude(word):
 def apply_to_one(operator, word):
     if operator == NEGATE:
         return ZERO - word
-    return ~word if operator == COMPLEMENT else truth(word == ZERO)
+    if operator == COMPLEMENT:
+        return ~word
+    if operator >= NEGATE_FLOAT:
+        return apply_to_float(operator, word)
+    return truth(word == ZERO)
+
+
+@device
+def apply_to_float(operator, word):
+    if operator == NEGATE_FLOAT:
+        return bits_of(-float_of(word))
+    return bits_of(np.float64(np.int64(word)) if operator == FLOAT_OF_NUMBER else np.float64(word))
 
 
 @device
@@ -125,7 +148,35 @@ def apply_to_bits(operator, left, right):
 
 
 @device
+def compare_floats(operator, left, right):
+    if operator == IS_LESS_FLOAT:
+        return left < right
+    if operator == IS_EQUAL_FLOAT:
+        return left == right
+    return left != right if operator == IS_NOT_EQUAL_FLOAT else left <= right
+
+
+@device
+def apply_to_floats(operator, left, right):
+    if operator == ADD_FLOAT:
+        return bits_of(left + right)
+    if operator == SUBTRACT_FLOAT:
+        return bits_of(left - right)
+    if operator == MULTIPLY_FLOAT:
+        return bits_of(left * right)
+    if operator == DIVIDE_FLOAT:
+        return bits_of(left / right)
+    if operator == MINIMUM_FLOAT:
+        return bits_of(right if right < left else left)
+    if operator == MAXIMUM_FLOAT:
+        return bits_of(right if left < right else left)
+    return truth(compare_floats(operator, left, right))
+
+
+@device
 def apply_to_two(operator, left, right):
+    if operator >= ADD_FLOAT:
+        return apply_to_floats(operator, float_of(left), float_of(right))
     if operator == ADD:
         return left + right
     if operator == SUBTRACT:

@@ -1,4 +1,4 @@
-"""Recursion that computes on integers, as the compiled loop over small rounds runs it, against the oracle."""
+"""Recursion that computes on numbers, as the compiled loop over small rounds runs it, against the oracle."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ Draw = Any
 NUMBERS = [0, 1, 2, 7, -1, -7, -(2**63), 2**63 - 1, -(2**24)]
 EDGES = [2**24 - 1, 2**24, 2**24 + 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1]
 UNSIGNED = [0, 1, 2, 7, 2**63 - 1, 2**63, 2**64 - 1]
+FLOATS = [0.0, -0.0, 0.5, 1.0, -3.25, 1e300, -1e300, 5e-324, float("inf"), 0.1]
+POOLS: dict[str, list[Any]] = {"number": NUMBERS + EDGES, "unsigned": UNSIGNED + EDGES, "float": FLOATS}
 BINARY = ("+", "-", "*", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor")
 COMPARATORS = ("<", "<=", ">", ">=", "=", "!=")
 
@@ -52,10 +54,28 @@ def expressions(draw: Draw, variables: tuple[str, ...], kind: str, depth: int = 
 
 
 @st.composite
+def float_expressions(draw: Draw, variables: tuple[str, ...], depth: int = 2) -> str:
+    """Terms of floats. No sign is changed, which would make another NaN that looks the same."""
+    shape = draw(st.sampled_from(["leaf", "leaf", "binary", "binary", "fold", "cast"]))
+    if depth == 0 or shape == "leaf":
+        return draw(st.sampled_from([*variables, *variables, "0.0", "1.5", "1000000000.0", "0.001"]))
+    if shape == "cast":
+        return draw(st.sampled_from(["to_float(i)", "to_float(to_unsigned(i) * 9223372036854775809)"]))
+    inner = [draw(float_expressions(variables, depth - 1)) for _ in "abc"]
+    if shape == "fold":
+        return f"{draw(st.sampled_from(['min', 'max']))}({', '.join(inner)})"
+    return f"({inner[0]} {draw(st.sampled_from('+-*/'))} {inner[1]})"
+
+
+def terms(variables: tuple[str, ...], kind: str, depth: int = 2) -> Any:
+    return float_expressions(variables, depth) if kind == "float" else expressions(variables, kind, depth)
+
+
+@st.composite
 def recursions(draw: Draw) -> tuple[str, dict[str, list[tuple[Any, ...]]]]:
     """Two relations that step, of a few values a step, together or alone; and what reads them later."""
-    kind = draw(st.sampled_from(["number", "unsigned"]))
-    pool = st.sampled_from((NUMBERS if kind == "number" else UNSIGNED) + EDGES)
+    kind = draw(st.sampled_from(["number", "unsigned", "float"]))
+    pool = st.sampled_from(POOLS[kind])
     steps = draw(st.integers(1, 6))
     rules = []
     for _ in range(draw(st.integers(1, 4))):
@@ -67,13 +87,13 @@ def recursions(draw: Draw) -> tuple[str, dict[str, list[tuple[Any, ...]]]]:
         if draw(st.integers(0, 3)) == 0:
             body.append(f"{draw(st.sampled_from('pq'))}(i, v, _)")
             variables.append("v")
-        result = draw(expressions(tuple(variables), kind))
+        result = draw(terms(tuple(variables), kind))
         if draw(st.booleans()):
             body.append(f"z = {result}")
             result = "z"
             variables.append("z")
         for _ in range(draw(st.integers(0, 2))):
-            sides = [draw(expressions(tuple(variables), kind, 1)) for _ in "lr"]
+            sides = [draw(terms(tuple(variables), kind, 1)) for _ in "lr"]
             body.append(f"{sides[0]} {draw(st.sampled_from(COMPARATORS))} {sides[1]}")
         if draw(st.integers(0, 4)) == 0:
             body.append(f"!edge({draw(st.sampled_from(variables))}, _, _)")
@@ -88,7 +108,7 @@ p(0, x, s) :- start(x, s).
 q(0, x, s) :- start(x, s).
 {chr(10).join(rules)}
 .decl both(x: {kind}, y: {kind}, s: symbol)
-both(x, x + 1, s) :- p(i, x, s), q(i, x, s).
+both(x, x + {1.0 if kind == "float" else 1}, s) :- p(i, x, s), q(i, x, s).
 .decl known(x: {kind})
 known(x) :- both(x, _, _), edge(x, _, _).
 """
@@ -148,6 +168,7 @@ COUNTERS = {
     "down across the identity": ("number", "- 3", f"x > {2**24 - 5000}", 2**24 + 5000, None),
     "unsigned, large": ("unsigned", "+ 1", f"x != {2**64 - 1}", 2**64 - 5000, range(2**64 - 5000, 2**64)),
     "unsigned, around": ("unsigned", "+ 1", "x != 3000", 2**64 - 3000, None),
+    "float": ("float", "+ 0.5", "x < 5000.0", -0.5, [x / 2 for x in range(-1, 10001)]),
     "around": ("number", "+ 1", f"x != {-(2**63) + 100}", 2**63 - 100, None),
 }
 

@@ -21,7 +21,7 @@ from gpuengine.kernels.cpu import code
 from gpuengine.kernels.cpu.program import Program
 from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.kernels.cpu.sets import KeySet
-from gpuengine.language.program import NUMBER, UNSIGNED, Functor, Variable
+from gpuengine.language.program import FLOAT, NUMBER, UNSIGNED, Functor, Variable
 from gpuengine.terms import arithmetic
 from gpuengine.terms.dictionary import IDENTITY, Dictionary
 from tests.kernels.backends import columns_of
@@ -30,6 +30,7 @@ SOME = [0, 1, 2, 3, 63, 64, 65, IDENTITY - 1, IDENTITY, 2**31, 2**32 - 1, 2**63 
 VALUES = {
     "number": np.array([*SOME, -1, -2, -3, -IDENTITY, -(2**63), -(2**63) + 1], np.int64),
     "unsigned": np.array([*SOME, 2**63, 2**64 - 1, 2**64 - 2], np.uint64),
+    "float": np.array([0.0, -0.0, 1.0, -1.5, 1e308, -1e308, 5e-324, np.inf, -np.inf, np.nan, 0.1]),
 }
 OPERATORS = {
     "number": {
@@ -58,6 +59,15 @@ OPERATORS["unsigned"] = OPERATORS["number"] | {
     "min": Operator.MINIMUM_UNSIGNED,
     "max": Operator.MAXIMUM_UNSIGNED,
 }
+OPERATORS["float"] = {
+    "+": Operator.ADD_FLOAT,
+    "-": Operator.SUBTRACT_FLOAT,
+    "*": Operator.MULTIPLY_FLOAT,
+    "/": Operator.DIVIDE_FLOAT,
+    "min": Operator.MINIMUM_FLOAT,
+    "max": Operator.MAXIMUM_FLOAT,
+}
+BINARY = [(space, op) for space, operators in OPERATORS.items() for op in operators]
 UNARY = {"neg": Operator.NEGATE, "bnot": Operator.COMPLEMENT, "lnot": Operator.NOT}
 COMPARISONS = {
     Operator.IS_EQUAL: ("number", np.equal),
@@ -66,8 +76,12 @@ COMPARISONS = {
     Operator.IS_LESS_EQUAL: ("number", np.less_equal),
     Operator.IS_LESS_UNSIGNED: ("unsigned", np.less),
     Operator.IS_LESS_EQUAL_UNSIGNED: ("unsigned", np.less_equal),
+    Operator.IS_EQUAL_FLOAT: ("float", np.equal),
+    Operator.IS_NOT_EQUAL_FLOAT: ("float", np.not_equal),
+    Operator.IS_LESS_FLOAT: ("float", np.less),
+    Operator.IS_LESS_EQUAL_FLOAT: ("float", np.less_equal),
 }
-TYPES = {"number": NUMBER, "unsigned": UNSIGNED}
+TYPES = {"number": NUMBER, "unsigned": UNSIGNED, "float": FLOAT}
 
 
 def test_the_numbers_of_operators_are_those_of_the_compiled_code() -> None:
@@ -91,9 +105,16 @@ def loads(space: str, dictionary: Dictionary, *registers: int) -> list[Calculati
     return [CalculationStep(Operator.LOAD, register, words) for register in registers]
 
 
-def computed(space: str, operator: Operator, operands: int, rows: Rows, dictionary: Dictionary) -> np.ndarray:
+def same(values: np.ndarray, wanted: np.ndarray) -> bool:
+    """Are they the same 64 bits?"""
+    return values.view(np.uint64).tolist() == wanted.view(np.uint64).tolist()
+
+
+def computed(
+    space: str, operator: Operator, operands: int, rows: Rows, dictionary: Dictionary, into: str = ""
+) -> np.ndarray:
     """The ids of an operator's values for every row, with room made for words whenever there is none."""
-    words = dictionary.word_tables[space]
+    words = dictionary.word_tables[into or space]
     steps = (*loads(space, dictionary, *range(operands)), CalculationStep(operator))
     pipeline = Pipeline(
         Driver(rows, (write(0), write(1))), (Compute(steps, 2, words),), Collect((2,)), registers=3
@@ -111,19 +132,18 @@ def computed(space: str, operator: Operator, operands: int, rows: Rows, dictiona
     return out.column(0)
 
 
-@pytest.mark.parametrize("space", ["number", "unsigned"])
-@pytest.mark.parametrize("op", OPERATORS["number"])
+@pytest.mark.parametrize(("space", "op"), BINARY)
 def test_operators_of_two_operands(space: str, op: str) -> None:
     dictionary = Dictionary()
     left, right, rows = pairs_of(space, dictionary)
-    if op in ("/", "%"):
+    if op in ("/", "%") and space != "float":
         kept = right != 0
         left, right, divided = left[kept], right[kept], Rows(2)
         divided.append([column[kept] for column in rows.columns()], len(left))
         rows = divided
     functor = Functor(op, (Variable("x", TYPES[space]),) * 2, TYPES[space], None)  # type: ignore[arg-type]
     ids = computed(space, OPERATORS[space][op], 2, rows, dictionary)
-    assert dictionary.values(space, ids).tolist() == arithmetic.apply(functor, [left, right]).tolist()
+    assert same(dictionary.values(space, ids), arithmetic.apply(functor, [left, right]))
     assert ids.tolist() == dictionary.encode_words(space, arithmetic.apply(functor, [left, right])).tolist()
 
 
@@ -134,7 +154,18 @@ def test_operators_of_one_operand(space: str, op: str) -> None:
     left, _, rows = pairs_of(space, dictionary)
     functor = Functor(op, (Variable("x", TYPES[space]),), TYPES[space], None)  # type: ignore[arg-type]
     ids = computed(space, UNARY[op], 1, rows, dictionary)
-    assert dictionary.values(space, ids).tolist() == arithmetic.apply(functor, [left]).tolist()
+    assert same(dictionary.values(space, ids), arithmetic.apply(functor, [left]))
+
+
+def test_the_sign_of_a_float_and_the_floats_of_integers() -> None:
+    dictionary = Dictionary()
+    left, _, rows = pairs_of("float", dictionary)
+    ids = computed("float", Operator.NEGATE_FLOAT, 1, rows, dictionary)
+    assert same(dictionary.values("float", ids), -left)
+    for space, operator in (("number", Operator.FLOAT_OF_NUMBER), ("unsigned", Operator.FLOAT_OF_UNSIGNED)):
+        left, _, rows = pairs_of(space, dictionary)
+        ids = computed(space, operator, 1, rows, dictionary, into="float")
+        assert same(dictionary.values("float", ids), left.astype(np.float64))
 
 
 @pytest.mark.parametrize("operator", COMPARISONS)

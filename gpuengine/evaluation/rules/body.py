@@ -4,7 +4,7 @@ A body becomes a list of stages. Each stage is a pipeline, driven by an atom, by
 bindings, or by bindings given from outside; all but the last collect their bindings in a buffer, apply
 the computing steps that follow, and hand the result on. Reading a relation that is not a table is such a
 step. The last pipeline inserts into the head's set or collects the result. A body without computing steps is
-one pipeline: it is *pure*. So is one that was compiled `in_one`: its pipeline computes on integers itself, a
+one pipeline: it is *pure*. So is one that was compiled `in_one`: its pipeline computes on numbers itself, a
 binding at a time, for the compiled loop over small rounds.
 """
 

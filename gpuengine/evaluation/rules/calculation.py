@@ -1,4 +1,4 @@
-"""Comparisons with integer arithmetic as operations of a pipeline, for the compiled loop over small rounds.
+"""Comparisons with arithmetic as operations of a pipeline, for the compiled loop over small rounds.
 
 What can fail is left to the steps that compute on columns, where it waits for the rest of its body.
 """
@@ -6,6 +6,8 @@ What can fail is left to the steps that compute on columns, where it waits for t
 from __future__ import annotations
 
 from collections.abc import Callable
+
+import numpy as np
 
 from gpuengine.kernels.contract import CalculationStep, Operator, Words
 from gpuengine.language.program import (
@@ -20,10 +22,12 @@ from gpuengine.language.program import (
 )
 from gpuengine.planning.fallible import can_fail
 
-_INTEGERS = (Kind.NUMBER, Kind.UNSIGNED)
-_CONVERSIONS = ("as", "to_number", "to_unsigned")
-_UNARY = {"neg": Operator.NEGATE, "bnot": Operator.COMPLEMENT, "lnot": Operator.NOT}
+_CONVERSIONS = ("as", "to_number", "to_unsigned", "to_float")
+_FLOAT_OF = {Kind.NUMBER: Operator.FLOAT_OF_NUMBER, Kind.UNSIGNED: Operator.FLOAT_OF_UNSIGNED}
 _SIGNED = {
+    "neg": Operator.NEGATE,
+    "bnot": Operator.COMPLEMENT,
+    "lnot": Operator.NOT,
     "+": Operator.ADD,
     "-": Operator.SUBTRACT,
     "*": Operator.MULTIPLY,
@@ -54,6 +58,20 @@ _UNSIGNED = _SIGNED | {
     "<": Operator.IS_LESS_UNSIGNED,
     "<=": Operator.IS_LESS_EQUAL_UNSIGNED,
 }
+_FLOAT = {
+    "neg": Operator.NEGATE_FLOAT,
+    "+": Operator.ADD_FLOAT,
+    "-": Operator.SUBTRACT_FLOAT,
+    "*": Operator.MULTIPLY_FLOAT,
+    "/": Operator.DIVIDE_FLOAT,
+    "min": Operator.MINIMUM_FLOAT,
+    "max": Operator.MAXIMUM_FLOAT,
+    "=": Operator.IS_EQUAL_FLOAT,
+    "!=": Operator.IS_NOT_EQUAL_FLOAT,
+    "<": Operator.IS_LESS_FLOAT,
+    "<=": Operator.IS_LESS_EQUAL_FLOAT,
+}
+_OPERATORS = {Kind.NUMBER: _SIGNED, Kind.UNSIGNED: _UNSIGNED, Kind.FLOAT: _FLOAT}
 _COMPARISONS = ("=", "!=", "<", "<=")
 _MIRRORED = {">": "<", ">=": "<="}
 
@@ -63,7 +81,7 @@ def is_calculable(literal: Comparison, bound: frozenset[Variable]) -> bool:
     sides = (literal.left, literal.right)
     if _MIRRORED.get(literal.op, literal.op) not in _COMPARISONS or can_fail(literal):
         return False
-    if literal.left.type.kind is not literal.right.type.kind or not all(map(_is_integer_term, sides)):
+    if literal.left.type.kind is not literal.right.type.kind or not all(map(_is_calculable_term, sides)):
         return False
     unbound = (term_variables(literal.left) | term_variables(literal.right)) - bound
     return not unbound or defined_variable(literal, bound) is not None
@@ -85,17 +103,18 @@ def value_steps(
     if isinstance(term, Variable):
         return [CalculationStep(Operator.LOAD, register_of(term), words_of(term.type.space))]
     if isinstance(term, Constant):
-        assert isinstance(term.value, int)
-        return [CalculationStep(Operator.CONSTANT, _as_int64(term.value))]
+        return [CalculationStep(Operator.CONSTANT, _bits(term))]
     assert isinstance(term, Functor)
     operands = [value_steps(arg, register_of, words_of) for arg in term.args]
+    steps, source = operands[0], term.args[0].type.kind
     if term.op in _CONVERSIONS:
-        return operands[0]
-    if term.op in _UNARY:
-        return [*operands[0], CalculationStep(_UNARY[term.op])]
-    steps = operands[0]
+        is_computed = term.op == "to_float" and source in _FLOAT_OF
+        return [*steps, CalculationStep(_FLOAT_OF[source])] if is_computed else steps
+    operator = _OPERATORS[source][term.op]
+    if len(operands) == 1:
+        return steps if operator >= Operator.ADD else [*steps, CalculationStep(operator)]
     for operand in operands[1:]:
-        steps += [*operand, CalculationStep(_operators(term)[term.op])]
+        steps += [*operand, CalculationStep(operator)]
     return steps
 
 
@@ -107,26 +126,27 @@ def truth_steps(
     if op in _MIRRORED:
         left, right, op = right, left, _MIRRORED[op]
     steps = value_steps(left, register_of, words_of) + value_steps(right, register_of, words_of)
-    return [*steps, CalculationStep(_operators(left)[op])]
+    return [*steps, CalculationStep(_OPERATORS[left.type.kind][op])]
 
 
-def _operators(term: Term) -> dict[str, Operator]:
-    return _SIGNED if term.type.kind is Kind.NUMBER else _UNSIGNED
-
-
-def _is_integer_term(term: Term | Wildcard) -> bool:
-    if isinstance(term, Variable | Constant):
-        return term.type.kind in _INTEGERS
-    if not isinstance(term, Functor) or term.type.kind not in _INTEGERS:
+def _is_calculable_term(term: Term | Wildcard) -> bool:
+    if isinstance(term, Wildcard) or term.type.kind not in _OPERATORS:
         return False
-    if not all(map(_is_integer_term, term.args)):
+    if isinstance(term, Variable | Constant):
+        return True
+    if not isinstance(term, Functor) or not all(map(_is_calculable_term, term.args)):
         return False
     if term.op in _CONVERSIONS:
         return True
     same_kind = all(arg.type.kind is term.type.kind for arg in term.args)
-    return same_kind and (term.op in _UNARY or term.op in _SIGNED)
+    return same_kind and term.op in _OPERATORS[term.type.kind]
 
 
-def _as_int64(value: int) -> int:
-    """The number with the same 64 bits."""
+def _bits(constant: Constant) -> int:
+    """The number with the same 64 bits as a constant's value."""
+    value = constant.value
+    assert isinstance(value, int | float)
+    if constant.type.kind is Kind.FLOAT:
+        return int(np.float64(value).view(np.int64))
+    assert isinstance(value, int)
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
