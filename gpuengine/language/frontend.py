@@ -22,6 +22,7 @@ from gpuengine.language.lowering import LoweredRule, Lowering
 from gpuengine.language.monotony import report_monotony
 from gpuengine.language.normalise import Plain, TooManyDisjuncts, disjuncts
 from gpuengine.language.parser import Parser
+from gpuengine.language.plain_clauses import PlainClause
 from gpuengine.language.preprocess import Preprocessor, describe, read_source
 from gpuengine.language.program import Aggregate, Program, Variable
 from gpuengine.language.selections import report_selections, unmerged
@@ -156,6 +157,11 @@ def lower_clause(
         for body in bodies:
             if clause.dominating is not None:
                 body = [head, clause.dominating, *body]
+            elif merge is None:
+                plain = PlainClause(declarations, scoped.scope, reporter.sources).rule(clause, head, body)
+                if plain is not None:
+                    yield plain
+                    continue
             inference = Inference(declarations, scoped.scope, reporter)
             if inference.run(head, body):
                 lowering = Lowering(inference, reporter)

@@ -227,6 +227,20 @@ class Rule:
     order: BodyOrder = BodyOrder.CHEAPEST
     merge: Merge | None = None
     subsumes: bool = False
+    _hash: int | None = field(default=None, init=False, compare=False, repr=False)
+
+    def __hash__(self) -> int:
+        """Computed once: planning looks rules up all the time."""
+        known = self._hash
+        if known is None:
+            known = hash((self.head, self.body, self.order, self.merge, self.subsumes))
+            object.__setattr__(self, "_hash", known)
+        return known
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Without the hash: that of strings is another one in another process."""
+        parts = (self.head, self.body, self.span, self.text, self.order, self.merge, self.subsumes)
+        return type(self), parts
 
 
 @dataclass(frozen=True, slots=True)

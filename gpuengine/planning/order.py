@@ -73,6 +73,8 @@ def order_body(
     """
     from gpuengine.planning.long_bodies import is_long, order_long_body
 
+    if len(body) == 1 and given is None and isinstance(body[0], Atom):
+        return _read_only(body[0], driver, statistics)
     if is_long(body):
         return order_long_body(body, statistics, driver, given)
 
@@ -93,6 +95,13 @@ def order_body(
         return plan
     looking_up = planned(waiting=True)
     return looking_up if _LOOK_UP_GAIN * looking_up.cost < plan.cost else plan
+
+
+def _read_only(atom: Atom, driver: int | None, statistics: Statistics) -> BodyPlan:
+    """The plan of a body that is one atom, where there is nothing to choose: most rules of ontologies."""
+    rows = expected_matches(atom, frozenset(), {}, statistics)
+    step = Step(atom, 0, Access.DRIVE, bound_columns(atom, frozenset()), rows)
+    return BodyPlan((step,), rows, _reason((atom,), (0,), driver, None, statistics))
 
 
 def order_as_written(

@@ -51,11 +51,13 @@ def share_equal_relations(
     if not aliases:
         return program, {}
     shared = {alias.of for alias in aliases.values()}
-    once: dict[str, Rule] = {}
-    for rule in program.rules:
-        resolved = resolve(rule, aliases)
-        if not (resolved.head.relation in shared and _says_nothing(resolved)):
-            once.setdefault(_canonical(resolved), resolved)
+    pairs = [(rule, resolve(rule, aliases)) for rule in program.rules]
+    rewritten = {resolved.head.relation for rule, resolved in pairs if resolved is not rule}
+    once: dict[object, Rule] = {}
+    for number, (_, rule) in enumerate(pairs):
+        if not (rule.head.relation in shared and _says_nothing(rule)):
+            # Only what was rewritten can have become equal to another rule.
+            once.setdefault(_canonical(rule) if rule.head.relation in rewritten else number, rule)
     return replace(program, rules=tuple(once.values())), aliases
 
 
@@ -65,14 +67,18 @@ def resolve(rule: Rule, aliases: Mapping[str, Alias]) -> Rule:
     out(x) :- s(x, 1), !s(1, x).   →   out(x) :- r(1, x), !r(x, 1).            s = Alias("r", (1, 0))
     """
     body = tuple(_resolve_literal(part, aliases) for part in rule.body)
-    return replace(rule, head=_resolve_atom(rule.head, aliases), body=body)
+    head = _resolve_atom(rule.head, aliases)
+    if head is rule.head and all(one is other for one, other in zip(body, rule.body, strict=True)):
+        return rule
+    return replace(rule, head=head, body=body)
 
 
 def _resolve_literal(literal: Literal, aliases: Mapping[str, Alias]) -> Literal:
     if isinstance(literal, Atom):
         return _resolve_atom(literal, aliases)
     if isinstance(literal, Negation):
-        return Negation(_resolve_atom(literal.atom, aliases))
+        atom = _resolve_atom(literal.atom, aliases)
+        return literal if atom is literal.atom else Negation(atom)
     if isinstance(literal, Aggregate):
         return replace(literal, body=tuple(_resolve_literal(part, aliases) for part in literal.body))
     return literal

@@ -40,7 +40,7 @@ from gpuengine.rdf.literals import Literals, Mentions, stated_literals
 from gpuengine.rdf.quads import NO_GRAPH, DictionaryTerms, Quads, as_quads, joined
 from gpuengine.rdf.routing import route
 from gpuengine.rdf.rules import Rule, Triple, canonical
-from gpuengine.rdf.translation import EVERYTHING, Clauses, everything, translate
+from gpuengine.rdf.translation import Clauses, standing_clauses, translate
 from gpuengine.relation import RelationView
 from gpuengine.terms.dictionary import Dictionary
 
@@ -276,8 +276,9 @@ class RdfEngine(NotCopied):
     def clauses(self, clauses: Clauses, known: set[str]) -> str:
         """The text of clauses, with the declarations that it needs beside the relations known."""
         text = clauses.declarations(known)
-        if any(name == EVERYTHING for name, _ in clauses.declared) and EVERYTHING not in known:
-            text += everything(self.layout).text
+        for name, _ in clauses.declared:
+            if name not in known:
+                text += "".join(f"{clause}\n" for clause in standing_clauses(name, self.layout))
         known.update(name for name, _ in clauses.declared)
         return text + clauses.text
 

@@ -84,22 +84,18 @@ class Layout:
             yield TYPE, klass, relation
 
     def declarations(self) -> str:
-        """Those of all relations, with the facts that say what is named."""
+        """Those of all relations that triples are stored in."""
         lines = [
             f".type {TERM} <: symbol",
             f".decl {TRIPLES}(s: {TERM}, p: {TERM}, o: {TERM})",
             f".decl {QUADS}(s: {TERM}, p: {TERM}, o: {TERM}, g: {TERM})",
             f".decl {REPRESENTATIVE}(x: {TERM}, r: {TERM})",
             f".decl {RAW}(s: {TERM}, p: {TERM}, o: {TERM})",
-            f".decl {NAMED_CLASS}(c: {TERM})",
-            f".decl {NAMED_PROPERTY}(p: {TERM})",
             f".decl {ALWAYS}()",
             f"{ALWAYS}().",
         ]
         lines += [f".decl {relation}(x: {TERM})" for relation in self.classes.values()]
         lines += [f".decl {relation}(x: {TERM}, y: {TERM})" for relation in self.properties.values()]
-        lines += [f"{NAMED_CLASS}({quoted(klass)})." for klass in self.classes]
-        lines += [f"{NAMED_PROPERTY}({quoted(predicate)})." for predicate in self.properties]
         return "\n".join(lines) + "\n"
 
 

@@ -77,15 +77,21 @@ def translate(
     return _Translation(rule, layout).run(target)
 
 
-def everything(layout: Layout) -> Clauses:
-    """The clauses that make `EVERYTHING` of the relations of a layout."""
+def standing_clauses(name: str, layout: Layout) -> list[str]:
+    """The clauses of a relation that means the same for all rules: `EVERYTHING`, or what a layout names."""
+    if name == NAMED_CLASS:
+        return [f"{name}({quoted(klass)})." for klass in layout.classes]
+    if name == NAMED_PROPERTY:
+        return [f"{name}({quoted(predicate)})." for predicate in layout.properties]
+    if name != EVERYTHING:
+        return []
     clauses = [f"{EVERYTHING}(s, p, o) :- {TRIPLES}(s, p, o)."]
     for predicate, klass, relation in layout.slots:
         if klass is None:
             clauses.append(f"{EVERYTHING}(s, {quoted(predicate)}, o) :- {relation}(s, o).")
         else:
             clauses.append(f"{EVERYTHING}(s, {quoted(predicate)}, {quoted(klass)}) :- {relation}(s).")
-    return Clauses(((EVERYTHING, 3),), tuple(clauses))
+    return clauses
 
 
 def expression_json(expression: Expression) -> str:
@@ -142,7 +148,6 @@ class _Translation:
     def __init__(self, rule: Rule | Constraint, layout: Layout) -> None:
         self._rule = rule
         self._layout = layout
-        self._digest = _digest(rule)
         self._declared: dict[str, int] = {}
         self._clauses: dict[str, None] = {}
         self._fresh = 0
@@ -214,13 +219,19 @@ class _Translation:
         guard = list(parts)
         if isinstance(head.predicate, Variable):
             name = _term(head.predicate)
-            guard += [f"!{NAMED_PROPERTY}({name})"]
+            guard += [f"!{self._named(NAMED_PROPERTY)}({name})"]
             self._clause([self._generic(head)], [*guard, f"{name} != {quoted(TYPE)}"])
             guard.append(f"{name} = {quoted(TYPE)}")
         if isinstance(head.object, Variable):
-            self._clause([self._generic(head)], [*guard, f"!{NAMED_CLASS}({_term(head.object)})"])
+            named = f"!{self._named(NAMED_CLASS)}({_term(head.object)})"
+            self._clause([self._generic(head)], [*guard, named])
         elif head.object not in self._layout.classes:
             self._clause([self._generic(head)], guard)
+
+    def _named(self, relation: str) -> str:
+        """The relation of what the layout names, which is declared where a rule reads it."""
+        self._declared.setdefault(relation, 1)
+        return relation
 
     # Bodies
 
@@ -392,7 +403,7 @@ class _Translation:
     def _relation(self, arity: int) -> str:
         """A relation of the rule's own."""
         self._fresh += 1
-        name = f"h_{self._digest}_{self._fresh}"
+        name = f"h_{_digest(self._rule)}_{self._fresh}"
         self._declared[name] = arity
         return name
 

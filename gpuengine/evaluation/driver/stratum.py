@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from gpuengine.errors import Interrupted
+from gpuengine.evaluation.driver.applicability import applicable, can_apply
 from gpuengine.evaluation.driver.node_tables import StratumNodes
 from gpuengine.evaluation.driver.scheme_choice import StratumSchemes
 from gpuengine.evaluation.driver.selectors import make_selectors
@@ -132,7 +133,7 @@ class StratumEvaluation:
         return [variant.rule for variant in self.stratum.once if variant.rule not in self.choice.handled]
 
     def _run_once(self, rules: Iterable[Rule]) -> None:
-        for rule in self._as_evaluated(rules):
+        for rule in self._as_evaluated(rule for rule in rules if can_apply(rule, self.database)):
             self.run_variant(Variant(rule, None, frozenset()))
 
     def _as_evaluated(self, rules: Iterable[Rule]) -> list[Rule]:
@@ -151,14 +152,17 @@ class StratumEvaluation:
         return list(result)
 
     def plan_recursion(self) -> None:
-        """The rules that are left to evaluate in rounds, now that schemes and modules have taken theirs."""
+        """The rules that are left to evaluate in rounds, now that schemes and modules have taken theirs.
+
+        Those that nothing can follow from are left out.
+        """
         rules = list(dict.fromkeys(variant.rule for variant in self.stratum.recursive))
         rules = [rule for rule in rules if rule not in self.choice.handled]
         if self.context.options.modules and rules and not self.selectors:
             rules, added = self.modules.take_over(rules, self.stratum)
             for table in added:
                 self.add_member(table)
-        self._evaluate_rules(self._as_evaluated(rules))
+        self._evaluate_rules(self._as_evaluated(applicable(rules, self.database, self._added)))
 
     def _evaluate_rules(self, rules: Sequence[Rule]) -> None:
         self.runner.forget()

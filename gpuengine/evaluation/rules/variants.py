@@ -38,6 +38,8 @@ from gpuengine.schemes.table import Table, as_table
 
 SMALL_DELTA = 4096
 """Up to this many driver rows are not worth splitting over threads."""
+_SMALL_COPY = 1 << 16
+"""Nor are so many where each row gives at most one fact."""
 _REPLAN_GROWTH = 8
 _INSERT_ROOM = 1 << 12
 _DEVICE_ROOM = 1 << 16
@@ -313,7 +315,8 @@ class VariantRunner:
     def _run_pure(self, body: BodyProgram, variant: Variant, head: Table) -> int:
         start, end = self._driver_span(body, variant)
         program = body.stages[0].program
-        if isinstance(program, CpuProgram) and end - start > SMALL_DELTA and self.context.workers.threads > 1:
+        few = SMALL_DELTA if len(body.body_plan.steps) > 1 else _SMALL_COPY
+        if isinstance(program, CpuProgram) and end - start > few and self.context.workers.threads > 1:
             return self.context.workers.insert(
                 program, head, start, end, lambda: self.context.check_budget(head, variant.rule.text)
             )
