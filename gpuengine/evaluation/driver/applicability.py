@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Sequence
 
 from gpuengine.evaluation.rules.database import Database
 from gpuengine.language.program import Atom, Rule
-from gpuengine.schemes.table import Table
 
 
 def can_apply(rule: Rule, database: Database, filled: Collection[str] = ()) -> bool:
@@ -27,15 +26,15 @@ def applicable(rules: Sequence[Rule], database: Database, filled: Iterable[str] 
 
     Relations in `filled` get facts by other means than these rules.
     """
-    known = set(filled)
+    relations = set(filled)
     waiting = dict.fromkeys(range(len(rules)))
-    while more := [number for number in waiting if can_apply(rules[number], database, known)]:
+    while more := [number for number in waiting if can_apply(rules[number], database, relations)]:
         for number in more:
-            known.add(rules[number].head.relation)
+            relations.add(rules[number].head.relation)
             del waiting[number]
     return [rule for number, rule in enumerate(rules) if number not in waiting]
 
 
 def _is_empty(relation: str, database: Database) -> bool:
     scheme = database.tables[relation]
-    return isinstance(scheme, Table) and not len(scheme)
+    return scheme.is_listed and not len(scheme)
