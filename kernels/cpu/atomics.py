@@ -147,6 +147,12 @@ def bits_of(value):
     return np.float64(value).view(np.uint64)
 
 
+@intrinsic_of(lambda: _build_pointer("uint8"))
+def as_u1(address):
+    """The array of bytes at an address."""
+    raise RuntimeError("addresses exist only in compiled kernels")
+
+
 @intrinsic_of(lambda: _build_pointer("uint32"))
 def as_u4(address):
     """The array of 32-bit ids at an address."""

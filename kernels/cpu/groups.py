@@ -6,8 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gpuengine.kernels.addresses import address_of
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.jit import kernel
+from gpuengine.kernels.cpu.layout import (
+    MERGE_BEST,
+    MERGE_BEST_IDS,
+    MERGE_COUNTS,
+    MERGE_FAR,
+    MERGE_KEYS,
+    MERGE_MARKS,
+    MERGE_NEAR,
+    MERGE_PLACES,
+    MERGE_PLACES_SIZE,
+    MERGE_RELEASED,
+    MERGE_ROOM,
+    MERGE_STATE,
+)
 from gpuengine.kernels.cpu.locator import ABSENT, RowLocator
 from gpuengine.kernels.cpu.rows import Rows
 
@@ -125,6 +140,20 @@ class KeyNumbers:
             numbers[unknown] = self._locator.locate(_batch(new, len(unknown)), 0, len(unknown))
         return numbers
 
+    def describe(self, header: np.ndarray, room: int) -> None:
+        """Tell the compiled loop where keys are, and how many it may number: there is `room` for so many."""
+        header[MERGE_KEYS] = self.rows.address
+        header[MERGE_PLACES] = address_of(self._places)
+        header[MERGE_PLACES_SIZE] = len(self._places) if self._is_direct else 0
+        # One more is written behind the last, to be looked up.
+        room = min(room, self.rows.capacity - 1)
+        header[MERGE_ROOM] = room if self._is_direct else min(room, self._locator.describe(header))
+
+    def note_numbered(self) -> None:
+        """The compiled loop has numbered keys."""
+        if not self._is_direct:
+            self._locator.count = self.rows.count
+
     def _can_look_up(self, largest: int, count: int) -> bool:
         if largest >= max(_DIRECT_IDS, _DIRECT_SHARE * (len(self) + count)):
             self._is_direct = False
@@ -166,9 +195,30 @@ class BestValues:
         self._near = np.zeros(0, np.uint32)
         self._far = np.zeros(0, np.uint32)
         self._counts = np.zeros(2, np.int64)
-        self._holding = holding
-        self._threshold = _LEAST if holding else _MOST
-        self._lowest = _LEAST
+        self._marks = np.array([holding, _LEAST if holding else _MOST, _LEAST], np.int64)
+
+    @property
+    def _holding(self) -> bool:
+        return bool(self._marks[0])
+
+    @property
+    def _threshold(self) -> int:
+        return int(self._marks[1])
+
+    def describe(self, header: np.ndarray) -> None:
+        """Tell the compiled loop where everything is (`merging`)."""
+        for place, array in (
+            (MERGE_BEST, self._best),
+            (MERGE_BEST_IDS, self.ids),
+            (MERGE_STATE, self._state),
+            (MERGE_NEAR, self._near),
+            (MERGE_FAR, self._far),
+            (MERGE_COUNTS, self._counts),
+            (MERGE_MARKS, self._marks),
+        ):
+            header[place] = address_of(array)
+        header[MERGE_RELEASED] = _RELEASED
+        self.keys.describe(header, len(self.ids))
 
     @property
     def nbytes(self) -> int:
@@ -205,10 +255,10 @@ class BestValues:
                 self._release()
             if self._counts[0]:
                 lowest = int(self._best[self._near[: self._counts[0]]].min())
-                if lowest < self._lowest:
-                    self._holding, self._threshold = False, _MOST
+                if lowest < self._marks[2]:
+                    self._marks[:2] = False, _MOST
                     self._release()
-                self._lowest = lowest
+                self._marks[2] = lowest
         near = self._near[: self._counts[0]]
         found, left = near, near[:0]
         if self._holding:
@@ -227,7 +277,7 @@ class BestValues:
         far = far[(self._state[far] & _IS_FAR) != 0]
         values = self._best[far]
         if self._holding and len(far):
-            self._threshold = _threshold_of(values)
+            self._marks[1] = _threshold_of(values)
         is_near = values <= self._threshold
         chosen, left = far[is_near], far[~is_near]
         start = self._counts[0]

@@ -7,6 +7,7 @@ rows    count, capacity, delta start, delta end, then the address of each column
 set     see `keyset`: kind, data, capacity, columns, refused, then (base, stride, extent) for each column
 index   see `rowindex`
 words   a dictionary's table of 64-bit words, see `intern`
+merge   a relation that keeps the best value of each key, see `merging`
 """
 
 from __future__ import annotations
@@ -55,3 +56,25 @@ WORDS_STATE = 3  # int64: the first is the number of words
 WORDS_LIMIT = 4  # how many words there may be before the table must grow
 WORDS_IDENTITY = 5  # words below are their own ids, the others' follow
 WORDS_HEADER = 6
+
+MERGE_REPRESENTATION = 0  # how values compare, as of `code.COMPARE`
+MERGE_LARGEST = 1  # 1: the greater value is the better one
+MERGE_COLUMN = 2  # of the value
+MERGE_WORDS = 3  # header of the words that values are
+MERGE_BUFFER = 4  # header of the rows that are offered
+MERGE_KEYS = 5  # header of the rows of keys, by number
+MERGE_LOCATOR = 6  # uint32: by content, the number of a key + 1
+MERGE_LOCATOR_SIZE = 7
+MERGE_PLACES = 8  # uint32: by id, the number of a key + 1
+MERGE_PLACES_SIZE = 9  # 0: keys are found by content
+MERGE_ROOM = 10  # how many keys there may be
+MERGE_BEST = 11  # int64, by number
+MERGE_BEST_IDS = 12  # uint32, by number
+MERGE_STATE = 13  # uint8, by number: see `groups.improve`
+MERGE_NEAR = 14  # uint32 numbers
+MERGE_FAR = 15  # uint32 numbers
+MERGE_COUNTS = 16  # int64: how many are near, and far
+MERGE_MARKS = 17  # int64: is anything held back, threshold, lowest value told
+MERGE_RELEASED = 18  # so many keys at most are told at once, if anything is held back
+MERGE_ROW_OF = 19  # int64: the row of each key's fact
+MERGE_BOUNDS = 20  # (least id, one past the greatest) for each column of the relation

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuengine.kernels.addresses import address_of
 from gpuengine.kernels.cpu.atomics import as_u4, prefetch
 from gpuengine.kernels.cpu.erase import passes
 from gpuengine.kernels.cpu.jit import device, kernel
 from gpuengine.kernels.cpu.keyset import mix, place_of
-from gpuengine.kernels.cpu.layout import ROWS_COLUMNS
+from gpuengine.kernels.cpu.layout import MERGE_LOCATOR, MERGE_LOCATOR_SIZE, ROWS_COLUMNS
 from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.kernels.cpu.sets import table_size
 
@@ -165,6 +166,12 @@ class RowLocator:
         table, rows = self._table, self.rows
         locate_rows(table, len(table), rows.address, rows.arity, batch.address, start, end, numbers)
         return numbers
+
+    def describe(self, header: np.ndarray) -> int:
+        """Tell the compiled loop of `merging` where the table is; returns how many rows it may hold."""
+        header[MERGE_LOCATOR] = address_of(self._table)
+        header[MERGE_LOCATOR_SIZE] = len(self._table)
+        return self._capacity
 
     def remove(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Take the rows with these numbers, distinct and in any order, out of here and out of its rows.

@@ -250,3 +250,62 @@ def test_what_can_fail_or_is_of_strings_is_left_to_the_steps_on_columns(literal:
         {},
         threads=1,
     )
+
+
+BEST = {
+    "one key": (".decl p(x: number, d: {kind})", "p(z, {op} t) :- p(y, d), edge(y, z, w), {term}."),
+    "value first": (".decl p(d: {kind}, x: number)", "p({op} t, z) :- p(d, y), edge(y, z, w), {term}."),
+    "two keys": (
+        ".decl p(x: number, s: symbol, d: {kind})",
+        "p(z, s, {op} t) :- p(y, s, d), edge(y, z, w), {term}.",
+    ),
+}
+CHANGES = {
+    "number": ("min", "t = d + w", 0, [10_007 * (i % 7) for i in range(2000)]),
+    "unsigned": ("max", "t = d - w", 2**64 - 1, [i % 5 for i in range(2000)]),
+    "float": ("min", "t = d + w", 0.0, [0.5 * (i % 3) for i in range(2000)]),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+@pytest.mark.parametrize("shape", BEST)
+def test_best_values_along_a_chain(shape: str, kind: str, only_compiled: dict[str, int]) -> None:
+    """A short cut to every hundredth node is longer, and is found first: what it leads to is bettered."""
+    declared, rule = (text.replace("{kind}", kind) for text in BEST[shape])
+    op, term, first, weights = CHANGES[kind]
+    rule = rule.replace("{op}", op).replace("{term}", term)
+    fact = {"one key": (0, first), "value first": (first, 0), "two keys": (0, "a", first)}[shape]
+    args = {"one key": "x, {op} d", "value first": "{op} d, x", "two keys": "x, s, {op} d"}[shape]
+    kept = args.replace("{op}", op)
+    program = f"""
+.decl edge(x: number, y: number, w: {kind})
+{declared}
+{declared.replace("p(", "start(")}
+p({kept}) :- start({args.replace("{op} ", "")}).
+{rule}
+"""
+    edges = [(i, i + 1, w) for i, w in enumerate(weights)]
+    long = [(0, i, sum(weights) + 1) for i in range(100, len(weights), 100)]
+    sign = -1 if op == "max" else 1
+    wanted, total = set(), first
+    for x in range(len(weights) + 1):
+        row = {"one key": (x, total), "value first": (total, x), "two keys": (x, "a", total)}[shape]
+        wanted.add(row)
+        total += sign * weights[x] if x < len(weights) else 0
+    assert derived(program, "p", edge=edges + long, start=[fact]) == wanted
+    assert 0 < only_compiled["begun"] < 40
+
+
+def test_best_values_with_other_relations_and_of_one_key_only(only_compiled: dict[str, int]) -> None:
+    program = """
+.decl n(x: number)
+.decl d(x: number)
+n(0).
+n(x + 1) :- n(x), d(y), y < 101, x < 3000.
+d(min 100).
+d(min 100 - x) :- n(x), x < 90.
+d(min max(y - 9000, -20000000)) :- d(y), y < 20.
+"""
+    assert derived(program, "n") == {(x,) for x in range(3001)}
+    assert derived(program, "d") == {(-20000000,)}
+    assert only_compiled["begun"]

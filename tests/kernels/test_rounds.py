@@ -86,13 +86,13 @@ class Stratum:
         words = [len(self.programs), len(growing)]
         for program, driver, head in self.programs:
             words += [program.code.ctypes.data, program.state.ctypes.data, driver.address]
-            words.append(self.relations[head].rows.address)
+            words += [self.relations[head].rows.address, 0]
         entries = len(words)
         words += [0] * len(growing)
         for number, name in enumerate(growing):
             relation = self.relations[name]
             words[entries + number] = len(words)
-            words += [relation.rows.address, 2, *(index.address for index in relation.indexes)]
+            words += [relation.rows.address, 0, 2, 2, *(index.address for index in relation.indexes)]
         return np.array(words, np.int64)
 
     def run(self, plan: np.ndarray, control: np.ndarray, growing: list[str], room: int) -> int:

@@ -16,6 +16,7 @@ from gpuengine.evaluation.rules.bounds import flow_bounds
 from gpuengine.evaluation.rules.variants import VariantRunner
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.groups import BestValues, KeyNumbers, choose
+from gpuengine.kernels.cpu.merging import RoundMerge
 from gpuengine.language.program import Atom, Constant, Merge, Rule, Type, Variable, literal_variables
 from gpuengine.planning.order import order_body
 from gpuengine.planning.plan import Stratum
@@ -63,6 +64,10 @@ class RelationSelector:
         """What it has compiled, of which the indexes must stay."""
         yield from ()
 
+    def in_rounds(self) -> RoundMerge | None:
+        """What selects within the compiled loop over small rounds, as things are now; None if nothing can."""
+        return None
+
     def append(self, columns: Columns, count: int) -> None:
         """Facts that the table does not have; others follow if it admits more ids than it did."""
         bounds = list(self.table.bounds)
@@ -86,6 +91,7 @@ class Merging(RelationSelector):
         self._is_ranked = order_keys(np.zeros(0, np.uint32), self._type, self.database.dictionary) is None
         self._best = BestValues(max(1, len(self._keys)), holding=holding and not self._is_ranked)
         self._row_of = np.zeros(0, np.int64)
+        self._compiled: RoundMerge | None = None
         self._waiting: list[tuple[list[np.ndarray], np.ndarray]] = []
         self._round = 0
 
@@ -139,18 +145,35 @@ class Merging(RelationSelector):
             self._best.ids[improved] if column == self._merge.column else next(parts)
             for column in range(self.table.arity)
         ]
-        if len(self._row_of) < len(self._best.keys):
-            more = len(self._best.keys) - len(self._row_of)
-            self._row_of = np.concatenate([self._row_of, np.zeros(more, np.int64)])
+        self._make_room_for_rows(len(self._best.keys))
         self._row_of[improved] = len(self.table) + np.arange(len(improved))
         self.append(columns, len(improved))
+
+    def _make_room_for_rows(self, keys: int) -> None:
+        if len(self._row_of) < keys:
+            more = keys - len(self._row_of)
+            self._row_of = np.concatenate([self._row_of, np.zeros(more, np.int64)])
+
+    def in_rounds(self) -> RoundMerge | None:
+        if self._is_ranked:
+            return None
+        if self._compiled is None:
+            space = self._type.space
+            words = self.database.dictionary.word_tables[space]
+            largest = self._merge.op == "max"
+            column = self._merge.column
+            self._compiled = RoundMerge(self._best, self.table.arity, column, space, words, largest=largest)
+        self._make_room_for_rows(len(self._best.ids))
+        self._compiled.refresh(self.table.bounds, self._row_of)
+        return self._compiled
 
     def end(self) -> None:
         """Leave of each key the fact that came last."""
         assert self._best.is_told, "the recursion has seen all facts"
-        if len(self._row_of) < len(self.table):
+        keys = len(self._best.keys)
+        if keys < len(self.table):
             kept = np.zeros(len(self.table), np.bool_)
-            kept[self._row_of] = True
+            kept[self._row_of[:keys]] = True
             self.table.keep(kept)
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import IntEnum
 
 import numpy as np
 
 from gpuengine.errors import Interrupted
+from gpuengine.evaluation.driver.selectors import RelationSelector
 from gpuengine.evaluation.rules.body import BodyProgram
 from gpuengine.evaluation.rules.database import Database
 from gpuengine.kernels.addresses import address_of
 from gpuengine.kernels.contract import Compute, Words
 from gpuengine.kernels.cpu import rounds
 from gpuengine.kernels.cpu.indexes import RowIndex
+from gpuengine.kernels.cpu.merging import RoundMerge
 from gpuengine.kernels.cpu.program import Program
 from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.schemes.table import Table
@@ -29,18 +31,21 @@ class Outcome(IntEnum):
     """Why a loop ended: between two rounds, but for OUTSIDE in the midst of one, which has to be run again.
 
     PAUSED has no reason but that much was computed: others get their turn, and plans can be reconsidered.
+    UNTOLD: the variants of a round have run, and selectors have to end it.
     """
 
     FIXPOINT = rounds.FIXPOINT
     LARGE = rounds.LARGE
     OUTSIDE = rounds.NOT_WITHIN
     PAUSED = rounds.PAUSED
+    UNTOLD = rounds.UNTOLD
 
 
 class SmallRounds:
     """The loop over `programs`: (pure body, driver's table, head's table) for each variant.
 
     `tables` are all tables of the stratum, with their deltas set and indexed, and all are on the CPU.
+    `selectors` are those of its relations that do not keep everything, by name; all select within rounds.
     """
 
     def __init__(
@@ -49,11 +54,17 @@ class SmallRounds:
         tables: Sequence[Table],
         database: Database,
         stop: np.ndarray,
+        selectors: Mapping[str, RelationSelector],
     ) -> None:
         self.programs = programs
         self._tables = tables
         self._database = database
-        self._words = _words_of([_program(body) for body, _, _ in programs])
+        self._selectors = selectors
+        self._merges = {name: _merge(selector) for name, selector in selectors.items()}
+        for merge in self._merges.values():
+            merge.buffer.count = 0  # what is left of a round that is run again
+        merged = [merge.words for merge in self._merges.values()]
+        self._words = _words_of([_program(body) for body, _, _ in programs], merged)
         self._control = np.zeros(rounds.CONTROL_WORDS, np.int64)
         self._control[rounds.CONTROL_STOP] = address_of(stop)
         self._control[rounds.CONTROL_TURN] = _TURN if self._words else _UNLIMITED
@@ -87,6 +98,8 @@ class SmallRounds:
         while True:
             with self._holding_words():
                 status = rounds.run_rounds(plan, control)
+            for merge in self._merges.values():
+                merge.note_numbered()
             if status == rounds.ROWS_FULL:
                 before_growth(self.suspended)
                 head = self.programs[self.suspended][2]
@@ -96,6 +109,13 @@ class SmallRounds:
                 self._make_room_for_words()
             elif status == rounds.INDEX_FULL:
                 indexes[control[rounds.CONTROL_RELATION]][control[rounds.CONTROL_INDEX]].make_room()
+            elif status == rounds.KEYS_FULL:
+                before_growth(self.suspended)
+                self._offer()
+            elif status == rounds.RELATION_FULL:
+                table = self._tables[control[rounds.CONTROL_RELATION]]
+                before_growth(next(k for k, (_, _, head) in enumerate(self.programs) if head is table))
+                table.reserve(max(ROOM_ROWS, table.rows.count >> 2))
             elif status == rounds.HALTED:
                 raise Interrupted("stopped")
             else:
@@ -103,6 +123,14 @@ class SmallRounds:
                     for index in owned:
                         index.note_current()
                 return Outcome(status), int(control[rounds.CONTROL_ROUNDS])
+
+    def _offer(self) -> None:
+        """Offer what the suspended variant has derived by columns: for those there is always room."""
+        name = self.programs[self.suspended][2].name
+        buffer = self._merges[name].buffer
+        self._selectors[name].offer(buffer.columns(), buffer.count)
+        buffer.count = 0
+        _merge(self._selectors[name])
 
     @contextmanager
     def _holding_words(self) -> Iterator[None]:
@@ -122,20 +150,29 @@ class SmallRounds:
     def _plan_words(self) -> np.ndarray:
         words = [len(self.programs), len(self._tables)]
         for body, driver, head in self.programs:
-            program = _program(body)
-            words += [address_of(program.code), address_of(program.state), _address(driver), _address(head)]
+            program, merge = _program(body), self._merges.get(head.name)
+            words += [address_of(program.code), address_of(program.state), _address(driver)]
+            words += [_address(head), 0] if merge is None else [merge.buffer.address, merge.address]
         entries = len(words)
         words += [0] * len(self._tables)
         for number, table in enumerate(self._tables):
             words[entries + number] = len(words)
             indexes = _indexes(table)
-            words += [_address(table), len(indexes), *(index.address for index in indexes)]
+            merge = self._merges.get(table.name)
+            words += [_address(table), 0 if merge is None else merge.address, table.arity]
+            words += [len(indexes), *(index.address for index in indexes)]
         return np.array(words, np.int64)
 
 
-def _words_of(programs: Sequence[Program]) -> list[Words]:
-    """The tables of words that pipelines compute with, in the order in which everybody locks them."""
-    found = {}
+def _merge(selector: RelationSelector) -> RoundMerge:
+    merge = selector.in_rounds()
+    assert merge is not None
+    return merge
+
+
+def _words_of(programs: Sequence[Program], others: Sequence[Words]) -> list[Words]:
+    """The tables of words that pipelines compute with, and others, in the order in which all lock them."""
+    found = {id(words): words for words in others}
     for program in programs:
         for operation in program.pipeline.operations:
             if isinstance(operation, Compute):

@@ -219,7 +219,7 @@ class StratumEvaluation:
         """The variants' bodies as the compiled loop takes them, if it can run them all."""
         if not self.placement.current.on_host or len(self.tables) < len(self.schemes) or self.modules.closing:
             return None
-        if self.selectors:
+        if any(selector.in_rounds() is None for selector in self.selectors.values()):
             return None
         result = []
         for variant, prepared in zip(self.recursive, bodies, strict=True):
@@ -227,11 +227,18 @@ class StratumEvaluation:
             if body is None or body.impossible:
                 return None
             result.append(body)
-        return result
+        selected = [selector.table for selector in self.selectors.values()]
+        # Nobody adds to sets what is selected.
+        return None if any(table.has_set for table in selected) else result
 
     def run_round(self) -> int:
         """One round driven from here; returns its candidates."""
         work = sum(self.run_variant(variant) for variant in self.recursive if self._has_new(variant))
+        self._end_round()
+        return work
+
+    def _end_round(self) -> None:
+        """What was derived becomes the delta."""
         self.modules.close()
         for selector in self.selectors.values():
             selector.apply()
@@ -241,7 +248,6 @@ class StratumEvaluation:
         for table in self.tables:
             table.drop_stale_indexes()
         self._finish_round(1)
-        return work
 
     def _has_new(self, variant: Variant) -> bool:
         """Has the variant anything to start from?"""
@@ -364,7 +370,9 @@ class StratumEvaluation:
                 (body, self._driver_table(variant), self._table(variant.rule.head))
                 for variant, body in zip(self.recursive, bodies, strict=True)
             ]
-            outcome = self._run_loop(SmallRounds(programs, self.tables, self.database, self.context.stop))
+            outcome = self._run_loop(
+                SmallRounds(programs, self.tables, self.database, self.context.stop, self.selectors)
+            )
             if outcome is not Outcome.OUTSIDE:
                 return outcome
             bodies = self._loop_bodies(self.runner.prepare_all(self.recursive))
@@ -388,7 +396,8 @@ class StratumEvaluation:
         for k, variant in enumerate(self.recursive):
             body, _, head = loop.programs[k]
             name, candidates = variant.rule.head.relation, body.candidates - before[k]
-            is_counted = len(rules[name]) == 1  # else nobody knows by which of them a fact came first
+            # Else nobody knows by which of them a fact came first, or which are selected.
+            is_counted = len(rules[name]) == 1 and name not in self.selectors
             derived = len(head) - sizes[k] if is_counted and name not in told else 0
             told.add(name)
             uncounted = 0 if is_counted else candidates
@@ -396,6 +405,8 @@ class StratumEvaluation:
         if outcome is Outcome.OUTSIDE:
             self.runner.admit_row(self.recursive[loop.suspended], loop.row_outside())
         self._finish_round(rounds)
+        if outcome is Outcome.UNTOLD:
+            self._end_round()
         return outcome
 
     def _before_growth(self, number: int) -> None:

@@ -123,11 +123,13 @@ class VariantRunner:
     def in_one(self, variant: Variant, body: BodyProgram) -> BodyProgram | None:
         """A prepared variant as one pipeline, which may compute; None if some step needs columns.
 
-        It is good as long as `body` is.
+        If its head does not keep everything, it collects what is to be offered. It is good as long as `body`
+        is, and the head's table.
         """
-        if body.is_pure:
+        if body.is_pure and variant.rule.head.relation not in self.selectors:
             return body
-        if not body.tried_in_one:
+        # The head of what only collects is none of its tables.
+        if not body.tried_in_one or (body.in_one is not None and not body.in_one.is_current):
             body.tried_in_one = True
             if all(is_relational(part, self.context.database) for part in self._body(variant)):
                 made = self._compile_by(body.body_plan, variant, in_one=True)
@@ -159,7 +161,8 @@ class VariantRunner:
     def _compile_by(self, plan: BodyPlan, variant: Variant, *, in_one: bool) -> BodyProgram:
         database, head = self.context.database, variant.rule.head
         into_table = database.tables[head.relation].is_listed
-        into_table = into_table and head.relation not in self.selectors
+        is_selected = head.relation in self.selectors
+        into_table = into_table and (in_one or not is_selected)
         return compile_body(
             self._body(variant),
             plan,
@@ -169,7 +172,7 @@ class VariantRunner:
             delta=variant.delta,
             old=variant.old,
             growing=self.members,
-            distinct=self._is_distinct(variant),
+            distinct=is_selected or self._is_distinct(variant),
             in_hindsight=variant.in_hindsight,
             in_one=in_one,
         )
