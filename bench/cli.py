@@ -22,6 +22,7 @@ from bench.runner import Settings, measure_unit, run_workload
 from bench.schemes import command as scheme_tables
 from bench.spark import command as spark
 from bench.updates import command as updates
+from bench.wide import command as wide
 
 _RESULTS = Path(__file__).parent / "results"
 _AGREEING = 2
@@ -65,6 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     updates.add_command(commands)
     spark.add_command(commands)
     recursive.add_command(commands)
+    wide.add_command(commands)
     return parser
 
 
@@ -90,6 +92,8 @@ def main(arguments: Sequence[str], ours: Contender | None = None, places: Places
             return spark.run_command(options, places)
         if options.command == "recursive":
             return recursive.run_command(options)
+        if options.command == "wide":
+            return wide.run_command(options)
         workloads = _workloads(options)
         peers = choose_peers("duckdb-loop" if options.command == "load" else options.peers)
         engine: list[Contender] = [] if options.no_ours else [ours or Ours()]

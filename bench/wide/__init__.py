@@ -1,0 +1,1 @@
+"""Programs that compute, of many shapes, beside DuckDB."""
