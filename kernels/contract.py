@@ -10,7 +10,7 @@ Registers hold ids. A *binding* says what happens to a value that an operation m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from threading import Lock
@@ -215,11 +215,20 @@ class Words(Protocol):
     """
 
     header: np.ndarray
+    identity: int
+    """Words below this are their own ids; the others have the ids from here on, in order."""
 
     @property
     def lock(self) -> Lock: ...
+    @property
+    def words(self) -> np.ndarray:
+        """Those that are not their own ids, so far; never changed, only added to."""
+
     def make_room(self) -> None:
         """Room for more words; the lock is held."""
+
+    def intern(self, words: np.ndarray) -> np.ndarray:
+        """The ids of uint64 words; unknown ones are added. Takes the lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,6 +436,20 @@ class Program(Protocol):
         """Go on after FULL."""
 
 
+class Calculator(Protocol):
+    """Computes on columns of ids that are a device's; bindings stay where they are.
+
+    `columns` are by register. What can't be computed for some binding, as a division by zero, is left to the
+    host: then there is no result.
+    """
+
+    def ids(self, compute: Compute, columns: Mapping[int, Array], count: int) -> Array | None:
+        """The ids of the values in `compute.words`; those that are new to the dictionary are added to it."""
+
+    def mask(self, compute: Compute, columns: Mapping[int, Array], count: int) -> Array | None:
+        """For which bindings the value is not 0."""
+
+
 class DeviceStatistics(Protocol):
     """What was asked of a device since it was opened; `syncs` are waits of the host for it."""
 
@@ -442,13 +465,15 @@ class Backend(Protocol):
 
     `device_name` is the model of the device: what is measured on one holds for others of that name.
     `on_host`: columns are NumPy arrays in host memory, and worker threads and the compiled loop over
-    small rounds can be used. `primitives` are None if it has none: then the host does without them.
+    small rounds can be used. `primitives` are None if it has none: then the host does without them. Without a
+    `calculator` values are computed by the host.
     """
 
     name: str
     device_name: str
     on_host: bool
     primitives: Primitives | None
+    calculator: Calculator | None
 
     def rows(self, arity: int, capacity: int = 0) -> Rows: ...
     def keyset(self, arity: int, bounds: Bounds, capacity: int = 0) -> KeySet: ...

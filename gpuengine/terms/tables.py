@@ -123,7 +123,7 @@ class WordTable(_Slots):
     Compiled code finds the table by `header` (see `kernels.cpu.layout`), which stays where it is.
     """
 
-    __slots__ = ("_words", "header", "identity")
+    __slots__ = ("__weakref__", "_words", "header", "identity")
 
     def __init__(self, space: str, identity: int) -> None:
         super().__init__(space, identity)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuengine.kernels.contract import Array, Backend, Bounds, Pipeline
+from gpuengine.kernels.contract import Array, Backend, Bounds, Calculator, Pipeline
 from gpuengine.kernels.cpu import columns as operations
 from gpuengine.kernels.cpu.indexes import RowIndex
 from gpuengine.kernels.cpu.primitives import CpuPrimitives
@@ -23,6 +23,7 @@ class CpuBackend:
     device_name = "cpu"
     on_host = True
     primitives: Primitives | None = CpuPrimitives()
+    calculator: Calculator | None = None
 
     def rows(self, arity: int, capacity: int = 0) -> Rows:
         return Rows(arity, capacity)

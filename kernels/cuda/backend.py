@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuengine.kernels.contract import Backend, Pipeline
+from gpuengine.kernels.contract import Backend, Calculator, Pipeline
+from gpuengine.kernels.cuda.calculation import Calculator as DeviceCalculator
 from gpuengine.kernels.cuda.columns import mark_first_of_equal, pack_pairs, take_every, unpack_pairs
 from gpuengine.kernels.cuda.devices.device import Array, Device, Statistics
 from gpuengine.kernels.cuda.keyset import Bounds, KeySet
@@ -31,6 +32,7 @@ class CudaBackend:
         self.device = device
         self.device_name = device.name
         self.primitives: Primitives | None = CudaPrimitives(device)
+        self.calculator: Calculator | None = DeviceCalculator(device)
         self._values = ValueMirror(device)
 
     def bind_thread(self) -> None:

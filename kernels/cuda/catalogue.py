@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from gpuengine.kernels.cuda import (
+    calculation_kernels,
     columns,
     exchange,
     index_kernels,
     join_kernels,
     set_kernels,
     timeline_kernels,
+    word_kernels,
 )
 from gpuengine.kernels.cuda.primitives import (
     labels,
@@ -18,6 +20,7 @@ from gpuengine.kernels.cuda.primitives import (
 from gpuengine.kernels.cuda.spec import KERNELS
 
 MODULES = (
+    calculation_kernels,
     columns,
     exchange,
     index_kernels,
@@ -27,6 +30,7 @@ MODULES = (
     position_reads,
     sorted_sets,
     timeline_kernels,
+    word_kernels,
 )
 """The modules that declare kernels."""
 

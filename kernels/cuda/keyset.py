@@ -214,7 +214,7 @@ class KeySet:
         keys = 1
         for extent in extents:
             keys *= extent
-        slots = _power_of_two(capacity * 3 // 2 + 1)
+        slots = power_of_two(capacity * 3 // 2 + 1)
         if keys <= 8 * max(SMALL_BITMAP_BYTES, 8 * slots):
             self.table = self.device.full(keys // 32 + 1, 0, np.uint32)
             self._use(BITMAP, self._bounds, extents, UNLIMITED)
@@ -244,5 +244,6 @@ class KeySet:
         self.strides = tuple(reversed(strides))
 
 
-def _power_of_two(least: int) -> int:
+def power_of_two(least: int) -> int:
+    """The least power of two from `least` on; at least 2."""
     return 1 << max(least - 1, 1).bit_length()

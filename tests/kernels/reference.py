@@ -262,6 +262,7 @@ class ReferenceBackend:
     device_name = "reference"
     on_host = False
     primitives = None
+    calculator = None
 
     def rows(self, arity: int, capacity: int = 0) -> Rows:
         return Rows(arity, capacity)

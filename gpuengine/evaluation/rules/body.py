@@ -172,7 +172,7 @@ class BodyProgram:
 
     def _computed(self, stage: Stage) -> Iterator[Bindings | DeviceBindings]:
         """What the computing steps of a stage leave of the bindings that it has collected."""
-        if stage.on_device:
+        if stage.on_device and not self.in_hindsight:
             assert stage.buffer is not None
             columns = dict(zip(stage.collected, stage.buffer.device_columns(), strict=True))
             given = DeviceBindings(columns, stage.buffer.count)

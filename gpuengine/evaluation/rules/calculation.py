@@ -1,6 +1,7 @@
-"""Comparisons with arithmetic as operations of a pipeline, for the compiled loop over small rounds.
+"""Comparisons with arithmetic as steps on words: of pipelines in small rounds, and on columns of a device.
 
-What can fail is left to the steps that compute on columns, where it waits for the rest of its body.
+Of a pipeline, what can fail is left to the steps that compute on columns, where it waits for the rest of its
+body.
 """
 
 from __future__ import annotations
@@ -78,8 +79,16 @@ _MIRRORED = {">": "<", ">=": "<="}
 
 def is_calculable(literal: Comparison, bound: frozenset[Variable]) -> bool:
     """Can a pipeline compute this comparison, or what it gives an unbound variable?"""
+    return not can_fail(literal) and is_calculable_on_columns(literal, bound)
+
+
+def is_calculable_on_columns(literal: Comparison, bound: frozenset[Variable]) -> bool:
+    """Can a backend's calculator compute this comparison, or what it gives an unbound variable?
+
+    Its divisions may fail.
+    """
     sides = (literal.left, literal.right)
-    if _MIRRORED.get(literal.op, literal.op) not in _COMPARISONS or can_fail(literal):
+    if _MIRRORED.get(literal.op, literal.op) not in _COMPARISONS:
         return False
     if literal.left.type.kind is not literal.right.type.kind or not all(map(_is_calculable_term, sides)):
         return False
@@ -137,7 +146,7 @@ def _is_calculable_term(term: Term | Wildcard) -> bool:
     if not isinstance(term, Functor) or not all(map(_is_calculable_term, term.args)):
         return False
     if term.op in _CONVERSIONS:
-        return True
+        return term.op == "as" or term.type.kind is Kind.FLOAT or term.args[0].type.kind is not Kind.FLOAT
     same_kind = all(arg.type.kind is term.type.kind for arg in term.args)
     return same_kind and term.op in _OPERATORS[term.type.kind]
 

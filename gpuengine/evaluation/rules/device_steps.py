@@ -7,10 +7,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuengine.evaluation.host_work import HostOperation
+from gpuengine.evaluation.rules.calculation import (
+    defined_variable,
+    is_calculable_on_columns,
+    truth_steps,
+    value_steps,
+)
+from gpuengine.evaluation.rules.compute import Bindings, apply_comparison
 from gpuengine.evaluation.rules.database import Database
-from gpuengine.kernels.contract import Array, Backend
+from gpuengine.kernels.contract import Array, Backend, Compute
 from gpuengine.kernels.primitives import Primitives
-from gpuengine.language.program import Atom, Constant, Negation, Variable, literal_variables
+from gpuengine.language.program import (
+    Atom,
+    Comparison,
+    Constant,
+    Negation,
+    Variable,
+    literal_variables,
+)
 from gpuengine.planning.plan import Step
 from gpuengine.schemes.contract import Domain
 from gpuengine.schemes.pairs import as_pairs
@@ -47,7 +62,7 @@ def can_compute_on_device(
         return False
     known = set(bound)
     for step, _ in steps:
-        if not _is_readable(step, known, database):
+        if not (_is_calculable(step, known, backend) or _is_readable(step, known, database)):
             return False
         known |= literal_variables(step.literal)
     return True
@@ -63,6 +78,10 @@ def computed_on_device(
         yield bindings
         return
     (step, domain), *rest = steps
+    if isinstance(step.literal, Comparison):
+        made = _calculated(step.literal, bindings, database, backend)
+        yield from computed_on_device(rest, made, database, backend, stop)
+        return
     for made in _read(step, domain, bindings, database, backend):
         yield from computed_on_device(rest, made, database, backend, stop)
 
@@ -81,6 +100,53 @@ def _is_readable(step: Step, bound: set[Variable], database: Database) -> bool:
     if isinstance(step.literal, Negation):
         return not free
     return not free or (len(free) == 1 and isinstance(free[0], Variable))
+
+
+def _is_calculable(step: Step, bound: set[Variable], backend: Backend) -> bool:
+    return (
+        backend.calculator is not None
+        and isinstance(step.literal, Comparison)
+        and is_calculable_on_columns(step.literal, frozenset(bound))
+    )
+
+
+def _calculated(
+    literal: Comparison, bindings: DeviceBindings, database: Database, backend: Backend
+) -> DeviceBindings:
+    """The bindings for which a comparison holds, or all of them with what it defines."""
+    calculator, tables = backend.calculator, database.dictionary.word_tables
+    assert calculator is not None
+    variables = list(bindings.columns)
+    columns = dict(enumerate(bindings.columns.values()))
+    defined = defined_variable(literal, frozenset(variables))
+    if defined is None:
+        steps = truth_steps(literal, variables.index, tables.__getitem__)
+        mask = calculator.mask(Compute(tuple(steps)), columns, bindings.rows)
+        return (
+            _failed(literal, bindings, database, backend)
+            if mask is None
+            else bindings.selected(mask, backend)
+        )
+    variable, term = defined
+    steps = value_steps(term, variables.index, tables.__getitem__)
+    compute = Compute(tuple(steps), len(variables), tables[variable.type.space])
+    ids = calculator.ids(compute, columns, bindings.rows)
+    if ids is None:
+        return _failed(literal, bindings, database, backend)
+    return DeviceBindings({**bindings.columns, variable: ids}, bindings.rows)
+
+
+def _failed(
+    literal: Comparison, bindings: DeviceBindings, database: Database, backend: Backend
+) -> DeviceBindings:
+    """What the host says of a comparison that the device could not compute: it raises what is wrong."""
+    assert backend.primitives is not None
+    columns = {name: backend.primitives.download(column) for name, column in bindings.columns.items()}
+    fetched = Bindings(columns, bindings.rows)
+    with database.host_work.counting(HostOperation.COMPUTATION, database.host_work.rule, bindings.rows):
+        apply_comparison(literal, fetched, database.dictionary)
+    sent = {name: backend.column(column) for name, column in fetched.columns.items()}
+    return DeviceBindings(sent, fetched.rows)
 
 
 def _read(

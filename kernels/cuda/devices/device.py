@@ -359,11 +359,20 @@ class HostArrays(Device):
         self._in_use -= nbytes
 
 
+_WORDS = {"u8*": np.uint64, "i8*": np.int64, "f8*": np.float64}
+
+
 def _plain(code: str, argument: Any) -> Any:
-    """What a kernel gets for an argument of a type; refuses what would not do on a GPU."""
+    """What a kernel gets for an argument of a type; refuses what would not do on a GPU.
+
+    As there, a kernel's types say what words of 64 bits are: integers to one, floats to another.
+    """
     if isinstance(argument, HostArray) != code.endswith("*"):
         raise TypeError(f"a kernel takes {code}, not {type(argument).__name__}")
-    return argument.content if isinstance(argument, HostArray) else argument
+    if not isinstance(argument, HostArray):
+        return argument
+    is_reinterpreted = code in _WORDS and argument.itemsize == 8
+    return argument.content.view(_WORDS[code]) if is_reinterpreted else argument.content
 
 
 class _HostDescription:

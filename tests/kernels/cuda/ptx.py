@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+import numpy as np
+
 Registers = list[Any]
 Step = Callable[[Registers], int | None]
 """Executes one instruction; returns where to go on if not at the next one."""
@@ -282,6 +284,10 @@ class _Compiler:
             values = [self._value(operand, 1) for operand in operands]
             combine = _PREDICATE[name]
             return lambda r: combine(*(bool(value(r)) for value in values))
+        if kind == "f64":
+            doubles = [self._value(operand, 64) for operand in operands]
+            of_doubles = _DOUBLES[name]
+            return lambda r: _double_bits(of_doubles(*(_double(value(r)) for value in doubles)))
         bits, signed = _bits(kind), kind.startswith("s")
         wide = "wide" in kinds
         values = [self._value(operand, bits) for operand in operands]
@@ -294,6 +300,9 @@ class _Compiler:
     def _conversion(self, to: str, source: str, operand: str) -> Callable[[Registers], Any]:
         value, bits, mask = self._value(operand, _bits(source)), _bits(source), (1 << _bits(to)) - 1
         low = (1 << bits) - 1
+        if to == "f64":
+            signed = source.startswith("s")
+            return lambda r: _double_bits(float(_signed(value(r), bits) if signed else value(r)))
         if source.startswith("s"):
             return lambda r: _signed(value(r) & low, bits) & mask
         return lambda r: value(r) & low & mask
@@ -313,6 +322,16 @@ def _signed(value: int, bits: int) -> int:
 
 def _double(bits: int) -> float:
     return ctypes.c_double.from_buffer(ctypes.c_uint64(bits)).value
+
+
+def _double_bits(value: float) -> int:
+    return ctypes.c_uint64.from_buffer(ctypes.c_double(value)).value
+
+
+def _divide_doubles(a: float, b: float) -> float:
+    """As IEEE has it, by zero as well."""
+    with np.errstate(all="ignore"):
+        return float(np.float64(a) / np.float64(b))
 
 
 def _divide(a: int, b: int) -> int:
@@ -340,6 +359,7 @@ _RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
     "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b,
     "ge": lambda a, b: a >= b,
+    "geu": lambda a, b: not a < b,
     "lo": lambda a, b: a < b,
     "ls": lambda a, b: a <= b,
     "hi": lambda a, b: a > b,
@@ -350,6 +370,13 @@ _PREDICATE: dict[str, Callable[..., bool]] = {
     "or": lambda a, b: a or b,
     "xor": lambda a, b: a != b,
     "not": lambda a: not a,
+}
+_DOUBLES: dict[str, Callable[..., float]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": _divide_doubles,
+    "mov": lambda a: a,
 }
 _ARITHMETIC: dict[str, Callable[..., int]] = {
     "add": lambda a, b: a + b,

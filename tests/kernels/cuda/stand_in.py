@@ -322,14 +322,19 @@ _KERNELS = {symbol(kernel): kernel for kernel in KERNELS.values()}
 def check_words(kernel: DeviceKernel, words: Sequence[Any]) -> None:
     """A launch passes one 64-bit word for each parameter, of its type; `RawKernel` itself checks nothing.
 
-    Truth values are bytes. An array may go to a pointer of another type where it goes to one of its own
-    type as well: such kernels choose between the two.
+    Truth values are bytes, and words of 64 bits the bits of floats where a kernel takes such. An array may
+    go to a pointer of another type where it goes to one of its own type as well: such kernels choose between
+    the two.
     """
     assert len(words) == len(kernel.signature)
     of_own_type = {
         id(word)
         for word, code in zip(words, kernel.signature, strict=True)
-        if isinstance(word, DeviceArray) and code == f"{word.dtype.kind}{word.itemsize}*".replace("b", "u")
+        if isinstance(word, DeviceArray)
+        and (
+            code == f"{word.dtype.kind}{word.itemsize}*".replace("b", "u")
+            or (code[1:], word.itemsize) == ("8*", 8)
+        )
     }
     for word, code, name in zip(words, kernel.signature, kernel.parameters, strict=True):
         if code.endswith("*"):

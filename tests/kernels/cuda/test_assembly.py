@@ -20,6 +20,10 @@ MOST_REGISTERS = 128
 """A block of 256 threads with so many fits twice on a multiprocessor."""
 
 
+#: Kernels that are there to make floats of integers.
+CONVERTING = {"floats_of_numbers", "floats_of_unsigned"}
+
+
 def parameter_list(ptx: str, name: str) -> list[str]:
     """The types of an entry point's parameters."""
     (entry,) = re.findall(rf"\.visible \.entry {name}\((.*?)\)", ptx, re.DOTALL)
@@ -41,7 +45,8 @@ def faults(kernel: DeviceKernel) -> list[str]:
         if re.search(r"\b(atom|red|fence|membar)\S*\.sys\b", ptx):
             found.append("reaches beyond the device")
         # numba adds an int64 and a uint64 as floats; ids and keys would lose bits without a word.
-        if re.search(r"cvt\.\S*\.f(32|64)\.[su]\d+|cvt\.\S*\.[su]\d+\.f(32|64)", ptx):
+        converts = re.search(r"cvt\.\S*\.f(32|64)\.[su]\d+|cvt\.\S*\.[su]\d+\.f(32|64)", ptx)
+        if converts and kernel.name not in CONVERTING:
             found.append("converts between integers and floats")
         if re.search(r"\.f(32|64)\b", ptx) and not any("f8" in code for code in kernel.signature):
             found.append("computes with floats")
