@@ -69,6 +69,16 @@ class Representation(IntEnum):
     BY_FLOAT = 3
 
 
+class Reducer(IntEnum):
+    """What a `Reduction` makes of a group's values; of none, counts and sums are 0, others not there."""
+
+    COUNT = 0
+    SUM = 1
+    LEAST = 2
+    GREATEST = 3
+    MEAN = 4
+
+
 class Status(IntEnum):
     """How a run ended. The last two come of pipelines that compute: see `Compute` and `Within`."""
 
@@ -448,6 +458,25 @@ class Calculator(Protocol):
 
     def mask(self, compute: Compute, columns: Mapping[int, Array], count: int) -> Array | None:
         """For which bindings the value is not 0."""
+
+    def number_rows(self, columns: Sequence[Array], count: int) -> tuple[Array, Array]:
+        """Equal rows get one number, from 0 on: that of each row, and for each number one of its rows."""
+
+    def reduction(self, reducer: Reducer, representation: Representation, groups: int) -> Reduction:
+        """A reduction without rows; `representation` is that of what is aggregated."""
+
+
+class Reduction(Protocol):
+    """The aggregate of each of some groups, of rows that come in pieces, on a device."""
+
+    def add(self, numbers: Array, compute: Compute | None, columns: Mapping[int, Array], count: int) -> bool:
+        """More rows: the number of each one's group, and what computes its value. False: it can't be."""
+
+    def ids(self, words: Words) -> Array:
+        """The id of the aggregate by group; that of a group without one says nothing."""
+
+    def holds(self, numbers: Array) -> Array | None:
+        """A mask of the rows whose groups have an aggregate, by their numbers; None if all have one."""
 
 
 class DeviceStatistics(Protocol):

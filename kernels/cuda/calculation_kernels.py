@@ -132,9 +132,8 @@ def ordered(operator, left, right):
         return truth(left != right)
     # With the sign bit flipped, signed numbers compare as unsigned ones do.
     flipped = np.uint64(0)
-    takes_signed = operator == MINIMUM or operator == MAXIMUM
-    compares_signed = operator == IS_LESS or operator == IS_LESS_EQUAL
-    if takes_signed or compares_signed:
+    # No tuple of operators: that would be local memory.
+    if operator == MINIMUM or operator == MAXIMUM or operator == IS_LESS or operator == IS_LESS_EQUAL:  # noqa: SIM109
         flipped = np.uint64(SIGN)
     less = (left ^ flipped) < (right ^ flipped)
     greater = (right ^ flipped) < (left ^ flipped)

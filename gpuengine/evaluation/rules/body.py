@@ -21,11 +21,8 @@ from gpuengine.evaluation.rules.aggregate import apply_aggregate
 from gpuengine.evaluation.rules.calculation import is_calculable
 from gpuengine.evaluation.rules.compute import Bindings, apply_comparison, is_range, ranged
 from gpuengine.evaluation.rules.database import Database
-from gpuengine.evaluation.rules.device_steps import (
-    DeviceBindings,
-    can_compute_on_device,
-    computed_on_device,
-)
+from gpuengine.evaluation.rules.device_bindings import DeviceBindings
+from gpuengine.evaluation.rules.device_steps import Helpers, can_compute_on_device, computed_on_device
 from gpuengine.evaluation.rules.join import JoinBuilder, is_fusable
 from gpuengine.evaluation.rules.known_groups import KnownGroups
 from gpuengine.evaluation.rules.scheme_reads import read_scheme
@@ -145,7 +142,7 @@ class BodyProgram:
                 return found
         return None
 
-    def feed(self, bindings: Bindings) -> tuple[int, int]:
+    def feed(self, bindings: Bindings | DeviceBindings) -> tuple[int, int]:
         """Make given bindings the driver; returns the rows to run."""
         return _load(self.stages[0], bindings)
 
@@ -170,6 +167,15 @@ class BodyProgram:
             for _ in _chunks(last, first, stop):
                 yield _unload(last)
 
+    def collect_on_device(self, start: int, end: int) -> Iterator[DeviceBindings]:
+        """Run a collecting body on a device; its bindings in chunks, each valid until the next."""
+        last = self.stages[-1]
+        assert last.buffer is not None
+        for first, stop in self.final_inputs(start, end):
+            for _ in _chunks(last, first, stop):
+                columns = dict(zip(last.collected, last.buffer.device_columns(), strict=True))
+                yield DeviceBindings(columns, last.buffer.count)
+
     def _computed(self, stage: Stage) -> Iterator[Bindings | DeviceBindings]:
         """What the computing steps of a stage leave of the bindings that it has collected."""
         if stage.on_device and not self.in_hindsight:
@@ -177,7 +183,8 @@ class BodyProgram:
             columns = dict(zip(stage.collected, stage.buffer.device_columns(), strict=True))
             given = DeviceBindings(columns, stage.buffer.count)
             steps = [(one.step, one.domain) for one in stage.computations]
-            yield from computed_on_device(steps, given, self.database, self.backend, stage.program.stop)
+            stop, helpers = stage.program.stop, self._helpers(stage)
+            yield from computed_on_device(steps, given, self.database, self.backend, stop, helpers)
             return
         bindings = _unload(stage)
         if not self.in_hindsight:
@@ -193,6 +200,20 @@ class BodyProgram:
                 # Which of them fail is found by halving: failures are few.
                 if part.rows > 1:
                     parts += part.halves()
+
+    def _helpers(self, stage: Stage) -> Helpers:
+        stop = stage.program.stop
+
+        def collect(
+            body: tuple[Literal, ...], given: DeviceBindings, wanted: tuple[Variable, ...]
+        ) -> Iterator[DeviceBindings]:
+            program = _compile_inner(body, tuple(given.columns), wanted, self.database, stop)
+            yield from program.collect_on_device(*program.feed(given))
+
+        def apply_on_host(literal: Literal, bindings: Bindings) -> None:
+            _apply(literal, bindings, self.database, stop, self.known)
+
+        return Helpers(collect, apply_on_host)
 
     def _after(self, stage: Stage, bindings: Bindings) -> Iterator[Bindings]:
         return _computed(stage.computations, bindings, self.database, stage.program.stop, self.known)
@@ -549,14 +570,24 @@ def _apply(
     def collect(
         body: tuple[Literal, ...], given: Bindings, wanted: tuple[Variable, ...]
     ) -> Iterator[Bindings]:
-        names = tuple(given.columns)
-        plan = order_body(body, database, given=frozenset(names))
-        program = compile_body(body, plan, database, sink=wanted, stop=stop, given=names)
+        program = _compile_inner(body, tuple(given.columns), wanted, database, stop)
         yield from program.collect(*program.feed(given))
 
     groups = known.setdefault(literal, KnownGroups(len(literal.outer)))
     with database.host_work.counting(HostOperation.AGGREGATE, database.host_work.rule, bindings.rows):
         apply_aggregate(literal, bindings, database, collect, groups)
+
+
+def _compile_inner(
+    body: tuple[Literal, ...],
+    given: tuple[Variable, ...],
+    wanted: tuple[Variable, ...],
+    database: Database,
+    stop: np.ndarray,
+) -> BodyProgram:
+    """The body of an aggregate, to be fed with bindings of its outer variables."""
+    plan = order_body(body, database, given=frozenset(given))
+    return compile_body(body, plan, database, sink=wanted, stop=stop, given=given)
 
 
 def _relation(literal: Atom | Negation) -> str:

@@ -90,7 +90,7 @@ def is_calculable_on_columns(literal: Comparison, bound: frozenset[Variable]) ->
     sides = (literal.left, literal.right)
     if _MIRRORED.get(literal.op, literal.op) not in _COMPARISONS:
         return False
-    if literal.left.type.kind is not literal.right.type.kind or not all(map(_is_calculable_term, sides)):
+    if literal.left.type.kind is not literal.right.type.kind or not all(map(is_number_term, sides)):
         return False
     unbound = (term_variables(literal.left) | term_variables(literal.right)) - bound
     return not unbound or defined_variable(literal, bound) is not None
@@ -138,12 +138,13 @@ def truth_steps(
     return [*steps, CalculationStep(_OPERATORS[left.type.kind][op])]
 
 
-def _is_calculable_term(term: Term | Wildcard) -> bool:
+def is_number_term(term: Term | Wildcard) -> bool:
+    """Is it a term of numbers with operators that pipelines and calculators know?"""
     if isinstance(term, Wildcard) or term.type.kind not in _OPERATORS:
         return False
     if isinstance(term, Variable | Constant):
         return True
-    if not isinstance(term, Functor) or not all(map(_is_calculable_term, term.args)):
+    if not isinstance(term, Functor) or not all(map(is_number_term, term.args)):
         return False
     if term.op in _CONVERSIONS:
         return term.op == "as" or term.type.kind is Kind.FLOAT or term.args[0].type.kind is not Kind.FLOAT

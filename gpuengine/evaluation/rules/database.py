@@ -92,6 +92,11 @@ class Database:
         for space, values in self._values.items():
             values.point_to(self.dictionary.value_table(space))
 
+    def is_on(self, relation: str, backend: Backend) -> bool:
+        """Is a relation a table whose facts are in a backend's memory?"""
+        scheme = self.tables[relation]
+        return isinstance(scheme, Table) and scheme.backend is backend
+
     def all_tables(self) -> Iterable[Table]:
         """The relations that are tables."""
         return tables_among(self.tables.values())

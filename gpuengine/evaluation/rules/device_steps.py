@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from gpuengine.evaluation.host_work import HostOperation
 from gpuengine.evaluation.rules.calculation import (
     defined_variable,
     is_calculable_on_columns,
     truth_steps,
     value_steps,
 )
-from gpuengine.evaluation.rules.compute import Bindings, apply_comparison
+from gpuengine.evaluation.rules.compute import Bindings
 from gpuengine.evaluation.rules.database import Database
+from gpuengine.evaluation.rules.device_aggregates import CollectOnDevice, is_reducible, reduced
+from gpuengine.evaluation.rules.device_bindings import DeviceBindings
 from gpuengine.kernels.contract import Array, Backend, Compute
-from gpuengine.kernels.primitives import Primitives
 from gpuengine.language.program import (
+    Aggregate,
     Atom,
     Comparison,
     Constant,
+    Literal,
     Negation,
     Variable,
     literal_variables,
@@ -36,22 +38,12 @@ _ROOM = 1 << 20
 Steps = Sequence[tuple[Step, Domain]]
 
 
-@dataclass
-class DeviceBindings:
-    """A table of bindings: for each variable a column of ids on a device, all of `rows` rows."""
+@dataclass(frozen=True, slots=True)
+class Helpers:
+    """What computing steps ask of whoever has the body: to evaluate others, and to do one on the host."""
 
-    columns: dict[Variable, Array]
-    rows: int
-
-    def taken(self, places: Array, primitives: Primitives) -> DeviceBindings:
-        """Rows by number, possibly repeated."""
-        columns = {variable: primitives.take(column, places) for variable, column in self.columns.items()}
-        return DeviceBindings(columns, len(places))
-
-    def selected(self, mask: Array, backend: Backend) -> DeviceBindings:
-        """The rows where the mask holds."""
-        columns, rows = backend.select(list(self.columns.values()), mask)
-        return DeviceBindings(dict(zip(self.columns, columns, strict=True)), rows)
+    collect: CollectOnDevice
+    apply_on_host: Callable[[Literal, Bindings], None]
 
 
 def can_compute_on_device(
@@ -62,14 +54,25 @@ def can_compute_on_device(
         return False
     known = set(bound)
     for step, _ in steps:
-        if not (_is_calculable(step, known, backend) or _is_readable(step, known, database)):
+        if not _is_possible(step, known, database, backend):
             return False
         known |= literal_variables(step.literal)
     return True
 
 
+def _is_possible(step: Step, bound: set[Variable], database: Database, backend: Backend) -> bool:
+    if isinstance(step.literal, Aggregate):
+        return backend.calculator is not None and is_reducible(step.literal, bound, database, backend)
+    return _is_calculable(step, bound, backend) or _is_readable(step, bound, database)
+
+
 def computed_on_device(
-    steps: Steps, bindings: DeviceBindings, database: Database, backend: Backend, stop: np.ndarray
+    steps: Steps,
+    bindings: DeviceBindings,
+    database: Database,
+    backend: Backend,
+    stop: np.ndarray,
+    helpers: Helpers,
 ) -> Iterator[DeviceBindings]:
     """What is left of bindings after the given steps, in pieces; none are empty."""
     if not bindings.rows or stop[0]:
@@ -78,12 +81,41 @@ def computed_on_device(
         yield bindings
         return
     (step, domain), *rest = steps
-    if isinstance(step.literal, Comparison):
-        made = _calculated(step.literal, bindings, database, backend)
-        yield from computed_on_device(rest, made, database, backend, stop)
+    for made in _made(step, domain, bindings, database, backend, helpers):
+        yield from computed_on_device(rest, made, database, backend, stop, helpers)
+
+
+def _made(
+    step: Step,
+    domain: Domain,
+    bindings: DeviceBindings,
+    database: Database,
+    backend: Backend,
+    helpers: Helpers,
+) -> Iterator[DeviceBindings]:
+    """What one step leaves or makes of bindings, in pieces."""
+    literal, known = step.literal, set(bindings.columns)
+    if not isinstance(literal, Aggregate | Comparison):
+        yield from _read(step, domain, bindings, database, backend)
         return
-    for made in _read(step, domain, bindings, database, backend):
-        yield from computed_on_device(rest, made, database, backend, stop)
+    made = None
+    if isinstance(literal, Comparison):
+        made = _calculated(literal, bindings, database, backend)
+    elif is_reducible(literal, known, database, backend):  # its tables may have moved meanwhile
+        made = reduced(literal, bindings, database, backend, helpers.collect)
+    yield made if made is not None else _by_host(literal, bindings, backend, helpers)
+
+
+def _by_host(
+    literal: Literal, bindings: DeviceBindings, backend: Backend, helpers: Helpers
+) -> DeviceBindings:
+    """What the host makes of bindings: it can say what is wrong, too."""
+    assert backend.primitives is not None
+    columns = {name: backend.primitives.download(column) for name, column in bindings.columns.items()}
+    fetched = Bindings(columns, bindings.rows)
+    helpers.apply_on_host(literal, fetched)
+    sent = {name: backend.column(column) for name, column in fetched.columns.items()}
+    return DeviceBindings(sent, fetched.rows)
 
 
 def _atom(step: Step) -> Atom | None:
@@ -112,8 +144,8 @@ def _is_calculable(step: Step, bound: set[Variable], backend: Backend) -> bool:
 
 def _calculated(
     literal: Comparison, bindings: DeviceBindings, database: Database, backend: Backend
-) -> DeviceBindings:
-    """The bindings for which a comparison holds, or all of them with what it defines."""
+) -> DeviceBindings | None:
+    """The bindings for which a comparison holds, or all of them with what it defines; None if it fails."""
     calculator, tables = backend.calculator, database.dictionary.word_tables
     assert calculator is not None
     variables = list(bindings.columns)
@@ -122,31 +154,14 @@ def _calculated(
     if defined is None:
         steps = truth_steps(literal, variables.index, tables.__getitem__)
         mask = calculator.mask(Compute(tuple(steps)), columns, bindings.rows)
-        return (
-            _failed(literal, bindings, database, backend)
-            if mask is None
-            else bindings.selected(mask, backend)
-        )
+        return None if mask is None else bindings.selected(mask, backend)
     variable, term = defined
     steps = value_steps(term, variables.index, tables.__getitem__)
     compute = Compute(tuple(steps), len(variables), tables[variable.type.space])
     ids = calculator.ids(compute, columns, bindings.rows)
     if ids is None:
-        return _failed(literal, bindings, database, backend)
+        return None
     return DeviceBindings({**bindings.columns, variable: ids}, bindings.rows)
-
-
-def _failed(
-    literal: Comparison, bindings: DeviceBindings, database: Database, backend: Backend
-) -> DeviceBindings:
-    """What the host says of a comparison that the device could not compute: it raises what is wrong."""
-    assert backend.primitives is not None
-    columns = {name: backend.primitives.download(column) for name, column in bindings.columns.items()}
-    fetched = Bindings(columns, bindings.rows)
-    with database.host_work.counting(HostOperation.COMPUTATION, database.host_work.rule, bindings.rows):
-        apply_comparison(literal, fetched, database.dictionary)
-    sent = {name: backend.column(column) for name, column in fetched.columns.items()}
-    return DeviceBindings(sent, fetched.rows)
 
 
 def _read(

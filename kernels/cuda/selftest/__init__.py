@@ -108,9 +108,17 @@ def expect(found: Any, expected: Any, what: str) -> None:
 
 def all_checks() -> list[Check]:
     """Every check, in the order in which they run: what others stand on comes first."""
-    from gpuengine.kernels.cuda.selftest import calculations, joins, pipelines, positions, storage, timelines
+    from gpuengine.kernels.cuda.selftest import (
+        calculations,
+        groups,
+        joins,
+        pipelines,
+        positions,
+        storage,
+        timelines,
+    )
 
-    first = [*storage.CHECKS, *pipelines.CHECKS, *calculations.CHECKS, *joins.CHECKS]
+    first = [*storage.CHECKS, *pipelines.CHECKS, *calculations.CHECKS, *groups.CHECKS, *joins.CHECKS]
     return [*first, *positions.CHECKS, *timelines.CHECKS]
 
 

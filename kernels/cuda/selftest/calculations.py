@@ -11,7 +11,7 @@ import numpy as np
 from gpuengine.kernels.contract import CalculationStep, Compute, Operator, Words
 from gpuengine.kernels.cuda.selftest import Check, Kit, expect
 
-_IDENTITY = 1 << 24
+IDENTITY = 1 << 24
 _SHIFT = 63
 
 
@@ -139,7 +139,7 @@ def _check(kit: Kit, operator: Operator, dtype: Any, expected: Operation, table:
     with np.errstate(all="ignore"):
         wanted = expected(left, right)
     if operator >= Operator.IS_EQUAL_FLOAT or wanted.dtype == np.bool_:
-        table, wanted = WordList(_IDENTITY), wanted.astype(np.uint64)
+        table, wanted = WordList(IDENTITY), wanted.astype(np.uint64)
     ids = _computed(kit, steps, columns, table)
     expect(table.values(ids), wanted.view(np.uint64), operator.name.lower().replace("_", " "))
 
@@ -147,11 +147,11 @@ def _check(kit: Kit, operator: Operator, dtype: Any, expected: Operation, table:
 def integers(kit: Kit) -> None:
     """Every operator on words, of which most have ids of their own."""
     for operator, expected in _INTEGERS.items():
-        _check(kit, operator, np.int64, expected, WordList(_IDENTITY))
+        _check(kit, operator, np.int64, expected, WordList(IDENTITY))
     for operator, expected in _UNSIGNED.items():
-        _check(kit, operator, np.uint64, expected, WordList(_IDENTITY))
+        _check(kit, operator, np.uint64, expected, WordList(IDENTITY))
     for operator, of_one in _OF_ONE.items():
-        _check_one(kit, operator, of_one, WordList(_IDENTITY))
+        _check_one(kit, operator, of_one, WordList(IDENTITY))
 
 
 def _check_one(
@@ -169,7 +169,7 @@ def floats(kit: Kit) -> None:
     for operator, expected in _FLOATS.items():
         _check(kit, operator, np.float64, expected, WordList(0))
     table = WordList(0)
-    numbers = WordList(_IDENTITY)
+    numbers = WordList(IDENTITY)
     for dtype, convert in ((np.int64, Operator.FLOAT_OF_NUMBER), (np.uint64, Operator.FLOAT_OF_UNSIGNED)):
         values, _ = _operands(kit, dtype)
         steps = [*_loads(numbers, 1), CalculationStep(convert), CalculationStep(Operator.NEGATE_FLOAT)]
@@ -179,7 +179,7 @@ def floats(kit: Kit) -> None:
 
 def comparisons(kit: Kit) -> None:
     """Masks; and a division by zero, which gives none."""
-    calculator, table = kit.backend.calculator, WordList(_IDENTITY)
+    calculator, table = kit.backend.calculator, WordList(IDENTITY)
     assert calculator is not None
     for size in kit.sizes:
         ids = kit.ids(size, 100)
