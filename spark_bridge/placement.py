@@ -83,7 +83,7 @@ def needs_one_engine(program: Program) -> str:
 def needs_the_driver(program: Program) -> str:
     """Why a program needs an engine of the session's own process; empty if it does not."""
     for name in selections_of(program):
-        return f"{name} does not keep all that is derived (min or max in heads, choice-domain, subsumption)"
+        return f"{name} does not keep all that is derived (aggregates in heads, choice-domain, subsumption)"
     for name in program.functors:
         return f"the functor @{name} is a function of the driver's process"
     return ""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpuengine.explaining.chains import Chain, find_walks, place_of
+from gpuengine.explaining.folds import is_kept
 from gpuengine.explaining.instances import Given, Questions, distinct_rows
 from gpuengine.explaining.proof import (
     Absence,
@@ -197,6 +198,8 @@ class Extraction:
         values = {variable: self._decoded(variable.type, ids) for variable, ids in bindings.items()}
         columns: list[list[Premise]] = []
         for literal in rule.rule.body:
+            if is_kept(literal):
+                continue
             if isinstance(literal, Atom):
                 columns.append(self._facts_of(literal, bindings, count))
             else:

@@ -10,6 +10,7 @@ import numpy as np
 from gpuengine.errors import Span
 from gpuengine.evaluation.rules.body import compile_body
 from gpuengine.evaluation.rules.database import Database
+from gpuengine.explaining.folds import with_kept
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import (
     Atom,
@@ -57,8 +58,8 @@ class Questions:
 
     def __init__(self, program: Program, dictionary: Dictionary, relations: Mapping[str, Scheme]) -> None:
         self.dictionary = dictionary
-        self.relations = relations
-        self._database = Database(program, dictionary, tables=relations)
+        self.relations = with_kept(relations, program)
+        self._database = Database(program, dictionary, tables=self.relations)
         self._stop = np.zeros(1, np.int64)
 
     def ask(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from gpuengine.explaining.folds import is_kept, shown_folds
 from gpuengine.explaining.instances import with_inverses
 from gpuengine.language.program import (
     Atom,
@@ -63,7 +64,7 @@ class WrittenRules:
 
     def __init__(self, program: Program, query: Rule | None = None) -> None:
         self.program = close_equivalences(program)
-        rules = [rule for rule in self.program.rules if rule.body]
+        rules = [rule for rule in shown_folds(self.program) if rule.body]
         if query is not None:
             rules.append(query)
         self.derived = frozenset(rule.head.relation for rule in rules)
@@ -87,7 +88,8 @@ class WrittenRules:
             if name not in found:
                 found.add(name)
                 for written in self.of(name):
-                    todo.extend(body_relations(written.rule.body))
+                    body = [part for part in written.rule.body if not is_kept(part)]
+                    todo.extend(body_relations(body))
         return found
 
 

@@ -25,7 +25,7 @@ from gpuengine.language.parser import Parser
 from gpuengine.language.plain_clauses import PlainClause
 from gpuengine.language.preprocess import Preprocessor, describe, read_source
 from gpuengine.language.program import Aggregate, Program, Variable
-from gpuengine.language.selections import report_selections, unmerged
+from gpuengine.language.selections import is_read, report_selections, unmerged
 from gpuengine.language.source import Buffer, SourceMap
 from gpuengine.language.stratification import SUBSUMED, bad_cycles
 from gpuengine.language.syntax import Item
@@ -116,7 +116,7 @@ def finish(
     for rule in inlined.rules:
         report_ungrounded(rule, reporter)
     _report_cycles(inlined.rules, reporter)
-    report_monotony([rule.rule for rule in inlined.rules], reporter)
+    report_monotony([rule.rule for rule in inlined.rules], inlined.relations, reporter)
     counted = count(inlined.rules, inlined.relations, environment.roots, reporter)
     warnings: tuple[Diagnostic, ...] = ()
     if not reporter:
@@ -153,8 +153,9 @@ def lower_clause(
         )
         return
     for written in scoped.heads:
-        head, merge = unmerged(written, reporter)
+        head, bound, merge = unmerged(written, reporter)
         for body in bodies:
+            body = [*body, *(part for part in bound if not is_read(part.right, body))]
             if clause.dominating is not None:
                 body = [head, clause.dominating, *body]
             elif merge is None:

@@ -1,4 +1,4 @@
-"""Is ``min`` and ``max`` in recursion safe? Only if a better value never takes back what follows.
+"""Is an aggregate in recursion safe? Only if a better value never takes back what follows.
 
     path(x, z, min d) :- path(x, y, d1), edge(y, z, d2), d = d1 + d2.
 
@@ -8,13 +8,17 @@ allows: what followed from the value before is replaced by something better. Eac
 
 | place | allowed |
 |---|---|
-| the ``min`` of a head | fixed or down; of a ``max`` fixed or up |
+| the ``min`` of a head | fixed or down; of a ``max`` or ``sum`` fixed or up |
+| the ``bor`` of a head | fixed, or gaining bits; of a ``band`` losing them |
+| a join by a functor of the user | fixed, or what such functors make of what is joined |
 | any other argument of a head, a negated atom, an aggregate, a pattern | fixed |
 | an argument of an atom, other than the merged one of its relation | fixed |
 | the smaller side of ``<`` and ``<=`` | fixed or down; the larger one fixed or up |
+| ``x != 0`` | fixed or gaining bits |
 | both sides of ``=`` where both are bound, ``!=``, ``match``, ``contains`` | fixed |
 
-Arithmetic is taken as that of numbers without bounds.
+Arithmetic is taken as that of numbers without bounds. That a sum only goes up, as no value of it is negative,
+is seen when it is evaluated; that functors of the user keep to the order of their lattice is up to the user.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ from gpuengine.language.program import (
     Merge,
     Negation,
     Pack,
+    Relation,
     Rule,
     Term,
     Variable,
@@ -52,19 +57,39 @@ class Way(Enum):
     FIXED = "stays"
     DOWN = "goes down"
     UP = "goes up"
+    GAINS = "gains bits"
+    LOSES = "loses bits"
+    JOINED = "is joined with more"
     ANY = "goes up or down"
 
 
 _OPPOSITE = {Way.DOWN: Way.UP, Way.UP: Way.DOWN}
-_OF = {"min": Way.DOWN, "max": Way.UP}
+_COMPLEMENT = {Way.GAINS: Way.LOSES, Way.LOSES: Way.GAINS}
+_OF = {
+    **{"min": Way.DOWN, "max": Way.UP, "sum": Way.UP, "count": Way.UP},
+    **{"bor": Way.GAINS, "band": Way.LOSES},
+}
+Merges = Mapping[str, Sequence[Merge]]
+"""By relation, the columns in which it keeps one value for each key."""
 _SAME = ("min", "max", "to_number", "to_unsigned", "to_float")
 Signs = Mapping[Variable, bool]
 """The variables that a comparison of the rule says are not negative."""
 
 
-def report_monotony(rules: Sequence[Rule], reporter: Reporter) -> None:
-    """Report rules of a recursion through ``min`` or ``max`` that are not monotone."""
-    merges = {rule.head.relation: rule.merge for rule in rules if rule.merge is not None}
+def merges_of(rules: Iterable[Rule], relations: Mapping[str, Relation]) -> dict[str, tuple[Merge, ...]]:
+    """What rules say in their heads, and declarations by lattices."""
+    found = {name: relation.lattice for name, relation in relations.items() if relation.lattice}
+    return found | {rule.head.relation: (rule.merge,) for rule in rules if rule.merge is not None}
+
+
+def way_of(merge: Merge) -> Way:
+    """Where the value of a column moves."""
+    return _OF.get(merge.op, Way.JOINED)
+
+
+def report_monotony(rules: Sequence[Rule], relations: Mapping[str, Relation], reporter: Reporter) -> None:
+    """Report rules of a recursion through aggregates that are not monotone."""
+    merges = merges_of(rules, relations)
     edges = _edges(rules)
     for rule, why, source in find_problems(rules, merges):
         cycle = [rule.head.relation, source]
@@ -72,16 +97,17 @@ def report_monotony(rules: Sequence[Rule], reporter: Reporter) -> None:
         for edge in shortest_path(source, rule.head.relation, edges):
             cycle.append(edge.body)
             notes.append(f"{edge.head} reads {edge.body} at {edge.span}")
+        what = "/".join(merge.op for merge in merges[source])
         reporter.error(
             codes.NOT_MONOTONE,
-            f"the {merges[source].op} of {source} is not safe in this recursion: {why}",
+            f"the {what} of {source} is not safe in this recursion: {why}",
             *reporter.sources.positions(rule.span),
             "aggregate what is complete, in a later rule; or have the value only get better",
             [f"the recursion: {' -> '.join(cycle)}", *notes],
         )
 
 
-def find_problems(rules: Sequence[Rule], merges: Mapping[str, Merge]) -> Iterator[tuple[Rule, str, str]]:
+def find_problems(rules: Sequence[Rule], merges: Merges) -> Iterator[tuple[Rule, str, str]]:
     """Rules of a recursion that are not monotone: each with why, and by the value of which relation."""
     if not merges:
         return
@@ -92,7 +118,7 @@ def find_problems(rules: Sequence[Rule], merges: Mapping[str, Merge]) -> Iterato
         moving = {name: merge for name, merge in merges.items() if component.get(name) == here}
         if rule.subsumes or not any(isinstance(part, Atom) and part.relation in moving for part in rule.body):
             continue
-        problem = _problem(rule, moving, merges.get(rule.head.relation))
+        problem = _problem(rule, moving, merges.get(rule.head.relation, ()))
         if problem is not None:
             yield rule, *problem
 
@@ -106,7 +132,20 @@ def _edges(rules: Iterable[Rule]) -> dict[str, dict[tuple[str, str], Edge]]:
     return edges
 
 
-def _problem(rule: Rule, moving: Mapping[str, Merge], own: Merge | None) -> tuple[str, str] | None:
+def moving_variables(rule: Rule, moving: Merges) -> frozenset[Variable]:
+    """The variables of a monotone rule that move, as the values of relations that are `moving` do."""
+    ways: dict[Variable, Way] = {}
+    for literal in rule.body:
+        if isinstance(literal, Atom):
+            for merge in moving.get(literal.relation, ()):
+                arg = literal.args[merge.column]
+                if isinstance(arg, Variable):
+                    ways[arg] = way_of(merge)
+    _follow_equations(rule.body, ways, known_signs(rule.body))
+    return frozenset(variable for variable, way in ways.items() if way is not Way.FIXED)
+
+
+def _problem(rule: Rule, moving: Merges, own: Sequence[Merge]) -> tuple[str, str] | None:
     """Why a rule is not monotone, and through which relation; None if it is."""
     ways: dict[Variable, Way] = {}
     origin: dict[Variable, str] = {}
@@ -114,15 +153,13 @@ def _problem(rule: Rule, moving: Mapping[str, Merge], own: Merge | None) -> tupl
     for literal in rule.body:
         if not isinstance(literal, Atom):
             continue
-        merge = moving.get(literal.relation)
+        merges = {merge.column: merge for merge in moving.get(literal.relation, ())}
         for place, arg in enumerate(literal.args):
-            is_moving = merge is not None and place == merge.column
             if isinstance(arg, Variable):
                 seen[arg] = seen.get(arg, 0) + 1
-                if is_moving:
-                    assert merge is not None
-                    ways[arg], origin[arg] = _OF[merge.op], literal.relation
-            elif is_moving and not isinstance(arg, Wildcard):
+                if place in merges:
+                    ways[arg], origin[arg] = way_of(merges[place]), literal.relation
+            elif place in merges and not isinstance(arg, Wildcard):
                 return "a better value than the one asked for would not match", literal.relation
     source = next(iter(origin.values()), "")
     for variable in ways:
@@ -134,14 +171,15 @@ def _problem(rule: Rule, moving: Mapping[str, Merge], own: Merge | None) -> tupl
         problem = _check_literals(rule.body, ways, signs)
     if problem is not None:
         return (problem, source) if source else None
+    merged = {merge.column: merge for merge in own}
     for place, arg in enumerate(rule.head.args):
         way = ways.get(arg, Way.FIXED) if isinstance(arg, Variable) else Way.FIXED
         if way is Way.FIXED:
             continue
-        if own is None or place != own.column:
+        if place not in merged:
             return f"{_name(arg)} {way.value}, and what it was before would stay in the head", source
-        if way is not _OF[own.op]:
-            return f"the {own.op} of the head is taken of what {way.value}", source
+        if way is not way_of(merged[place]):
+            return f"the {merged[place].op} of the head is taken of what {way.value}", source
     return None
 
 
@@ -170,8 +208,12 @@ def _follow_equations(body: Iterable[Literal], ways: dict[Variable, Way], signs:
                 ways[target] = _way(term, ways, signs)
                 if ways[target] is Way.ANY:
                     return f"{_name(target)} goes up or down as the value gets better"
-            elif any(ways.get(variable, Way.FIXED) is not Way.FIXED for variable in literal_variables(part)):
-                return "a value that moves is matched with a pattern"
+            else:
+                way = _together(ways.get(variable, Way.FIXED) for variable in literal_variables(part) - new)
+                if way is Way.JOINED:
+                    ways |= dict.fromkeys(new, way)
+                elif way is not Way.FIXED:
+                    return "a value that moves is matched with a pattern"
     return None
 
 
@@ -208,8 +250,17 @@ def _check_literals(body: Iterable[Literal], ways: Mapping[Variable, Way], signs
             ):
                 continue
             return f"a comparison that held may not hold any more when {name} gets better"
+        if part.op == "!=" and _gains_bits(part.left, part.right, ways, signs):
+            continue
         return f"{name} is compared by {part.op}"
     return None
+
+
+def _gains_bits(left: Term, right: Term, ways: Mapping[Variable, Way], signs: Signs) -> bool:
+    """Is this ``bits != 0``?"""
+    if isinstance(left, Constant):
+        left, right = right, left
+    return isinstance(right, Constant) and right.value == 0 and _way(left, ways, signs) is Way.GAINS
 
 
 def _way(term: Term | Wildcard, ways: Mapping[Variable, Way], signs: Signs) -> Way:
@@ -221,8 +272,13 @@ def _way(term: Term | Wildcard, ways: Mapping[Variable, Way], signs: Signs) -> W
     parts = [_way(arg, ways, signs) for arg in term.args]
     if all(part is Way.FIXED for part in parts):
         return Way.FIXED
-    if isinstance(term, Pack):
-        return Way.ANY
+    if isinstance(term, Pack) or term.op.startswith("@"):
+        is_pack = isinstance(term, Pack)
+        return Way.ANY if is_pack and set(parts) - {Way.FIXED, Way.JOINED} else Way.JOINED
+    if Way.JOINED in parts:
+        return Way.JOINED
+    if Way.GAINS in parts or Way.LOSES in parts:
+        return _bitwise(term.op, parts)
     if term.op == "-":
         parts[1] = _OPPOSITE.get(parts[1], parts[1])
         return _together(parts)
@@ -233,6 +289,14 @@ def _way(term: Term | Wildcard, ways: Mapping[Variable, Way], signs: Signs) -> W
     if term.op in ("*", "/"):
         return _scaled(term, parts, signs)
     return Way.ANY
+
+
+def _bitwise(op: str, parts: Sequence[Way]) -> Way:
+    if op in ("bor", "band"):
+        return _together(parts)
+    if op in ("bshl", "bshru"):
+        return parts[0] if parts[1] is Way.FIXED else Way.ANY
+    return _COMPLEMENT[parts[0]] if op == "bnot" else Way.ANY
 
 
 def _scaled(term: Functor, parts: Sequence[Way], signs: Signs) -> Way:
@@ -280,7 +344,7 @@ def _turned(op: str) -> str:
 
 def _together(parts: Iterable[Way]) -> Way:
     moving = {part for part in parts if part is not Way.FIXED}
-    return moving.pop() if len(moving) == 1 else Way.ANY
+    return Way.FIXED if not moving else moving.pop() if len(moving) == 1 else Way.ANY
 
 
 def _name(variable: object) -> str:

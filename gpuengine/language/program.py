@@ -201,13 +201,26 @@ class BodyOrder(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """``p(x, min d)``: of the facts that agree on all but `column`, the one with the best value there stays.
+    """``p(x, min d)``: of the facts that agree on all but `column` one stays, which `op` makes of all.
 
-    `op` is ``min`` or ``max``.
+    ``min`` and ``max`` keep the best of the values; ``sum`` and ``count`` add them up, of each rule one for
+    each binding of its body; ``bor`` and ``band`` join them bit by bit, and ``@name`` by a function of the
+    user, that a lattice says at `span`.
     """
 
     column: int
     op: str
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def is_best(self) -> bool:
+        """Is what stays one of the facts?"""
+        return self.op in ("min", "max")
+
+    @property
+    def is_sum(self) -> bool:
+        """Does every binding of a body count?"""
+        return self.op in ("sum", "count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +270,8 @@ class Directive:
 class Relation:
     """A declared relation; `qualifiers` are those of its declaration other than input and output.
 
-    `choices` are the keys of its choice-domain, as columns: no two facts agree on one of them.
+    `choices` are the keys of its choice-domain, as columns: no two facts agree on one of them. `lattice` says
+    of which columns values are joined: of the facts that agree on the others one stays.
     """
 
     name: str
@@ -265,6 +279,7 @@ class Relation:
     qualifiers: frozenset[str]
     span: Span = field(compare=False)
     choices: tuple[tuple[int, ...], ...] = ()
+    lattice: tuple[Merge, ...] = ()
 
     @property
     def arity(self) -> int:

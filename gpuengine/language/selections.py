@@ -1,4 +1,4 @@
-"""Relations that do not keep all that is derived: by min or max in heads, choice-domain or subsumption."""
+"""Relations that do not keep all that is derived: by aggregates in heads, choice-domain or subsumption."""
 
 from __future__ import annotations
 
@@ -6,33 +6,65 @@ from collections.abc import Iterable, Mapping
 
 from gpuengine.language import codes
 from gpuengine.language.diagnostics import Reporter
-from gpuengine.language.functors import ORDERED
+from gpuengine.language.functors import INTEGRAL, NUMERIC, ORDERED
 from gpuengine.language.lowering import LoweredRule
-from gpuengine.language.program import Atom, Merge, Relation
+from gpuengine.language.normalise import Plain
+from gpuengine.language.program import Atom, Kind, Merge, Relation
+from gpuengine.language.syntax import Arg, Call, Compare, Int, Var, Wild
 from gpuengine.language.syntax import Atom as AtomSyntax
 from gpuengine.language.syntax import Merge as MergeSyntax
 
-_OPS = ("min", "max")
+_OPS = ("min", "max", "sum", "count", "bor", "band")
+_QUANTIFIERS = {"any": "max", "all": "min"}
+_KINDS = {
+    "min": ORDERED,
+    "max": ORDERED,
+    "bor": INTEGRAL,
+    "band": INTEGRAL,
+    "sum": NUMERIC,
+    "count": INTEGRAL,
+}
+_COUNTED = "@counted"
 
 
-def unmerged(head: AtomSyntax, reporter: Reporter) -> tuple[AtomSyntax, Merge | None]:
-    """A head without its ``min`` or ``max``, and what that says."""
+def unmerged(head: AtomSyntax, reporter: Reporter) -> tuple[AtomSyntax, list[Compare], Merge | None]:
+    """A head without its aggregate, what it takes that the body must bind, and what it says."""
     found = [(place, arg) for place, arg in enumerate(head.args) if isinstance(arg, MergeSyntax)]
     if not found:
-        return head, None
+        return head, [], None
     for _, arg in found:
-        if arg.op not in _OPS:
+        if arg.op not in _OPS and arg.op not in _QUANTIFIERS:
             message = f"{arg.op} can't stand in a head: what it gives may go up and down again"
             hint = f"aggregate what is complete, in the body: x = {arg.op} .. : {{ .. }}"
             reporter.error(codes.MERGE, message, arg.start, arg.end, hint)
     if len(found) > 1:
         second = found[1][1]
-        message = "a head has one min or max: which of two facts would be better by both?"
+        message = "a head has one aggregate: which of two facts would be better by both?"
         hint = "say which fact is better with a subsumption, p(x, a, b) <= p(x, c, d) :- .."
         reporter.error(codes.MERGE, message, second.start, second.end, hint)
-    args = [arg.arg if isinstance(arg, MergeSyntax) else arg for arg in head.args]
     place, first = found[0]
-    return AtomSyntax(head.name, args, head.start, head.end), Merge(place, first.op)
+    args = [arg.arg if isinstance(arg, MergeSyntax) else arg for arg in head.args]
+    bound: list[Compare] = []
+    value, start, end = first.arg, first.start, first.end
+    if first.op == "count":
+        args[place] = Int(1, "", start, end)
+        if not isinstance(value, Wild):
+            bound.append(Compare("=", Var(_COUNTED, start, end), value, start, end))
+    elif first.op in _QUANTIFIERS:
+        at_least = Call("max", [value, Int(0, "", start, end)], start, end)
+        args[place] = Call("min", [at_least, Int(1, "", start, end)], start, end)
+    op = _QUANTIFIERS.get(first.op, first.op)
+    return AtomSyntax(head.name, args, head.start, head.end), bound, Merge(place, op)
+
+
+def is_read(arg: Arg, body: Iterable[Plain]) -> bool:
+    """Does an atom of the body bind it by itself?"""
+    return isinstance(arg, Var) and any(
+        isinstance(other, Var) and other.name == arg.name
+        for part in body
+        if isinstance(part, AtomSyntax)
+        for other in part.args
+    )
 
 
 def report_selections(
@@ -46,7 +78,7 @@ def report_selections(
     for lowered in rules:
         rule, name = lowered.rule, lowered.rule.head.relation
         if rule.merge is not None:
-            ways.setdefault(name, {}).setdefault("min or max in heads", lowered)
+            ways.setdefault(name, {}).setdefault("aggregates in heads", lowered)
             _report_merge(lowered, merges, relations[name], reporter)
         if rule.subsumes:
             ways.setdefault(name, {}).setdefault("a subsumption", lowered)
@@ -74,11 +106,12 @@ def _report_merge(
     merge = lowered.rule.merge
     assert merge is not None
     attribute = relation.attributes[merge.column]
-    if attribute.type.kind not in ORDERED:
+    kinds = _KINDS.get(merge.op, ORDERED)
+    if attribute.type.kind not in kinds:
         message = (
             f"{attribute.name} of {relation.name} is a {attribute.type.kind.value}: it has no {merge.op}"
         )
-        hint = "take the min or max of a number, unsigned, float or symbol"
+        hint = f"it may be a {' or '.join(kind.value for kind in Kind if kind in kinds)}"
         reporter.error(codes.MERGE, message, lowered.start, lowered.end, hint)
     known, first = merges.setdefault(relation.name, (merge, lowered))
     if known != merge:

@@ -2,7 +2,8 @@
 
 An annotation ``@[name(..)]`` or ``@![..]`` may stand before anything, and means nothing here.  The names of
 the mathematical functors are no reserved words, since relations are called ``log`` and ``exp`` too: such a
-name before a parenthesis is the functor's, unless the program declares a relation of that name.
+name before a parenthesis is the functor's, unless the program declares a relation of that name.  So
+``any`` and ``all`` are words only where an argument begins and another expression follows them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from gpuengine.language.lexer import Token
 from gpuengine.language.tables import END
 
 FUNCTION = "FUNCTION"
+QUANTIFIER = "QUANTIFIER"
+QUANTIFIERS = ("any", "all")
+_OPERANDS = ("IDENT", "NUMBER", "UNSIGNED", "FLOAT", "(")
 _OPENING, _CLOSING = "([{", ")]}"
 
 
@@ -36,19 +40,25 @@ def prepared(tokens: list[Token], relations: Container[str], reporter: Reporter)
     kinds = {token[0] for token in tokens}
     if "@" in kinds:
         tokens = _without_annotations(tokens, reporter)
-    if not any(token[1] in MATHEMATICAL for token in tokens):
+    if not any(token[1] in MATHEMATICAL or token[1] in QUANTIFIERS for token in tokens):
         return tokens
     declared = declared_relations(tokens)
-    return [
-        (FUNCTION, *token[1:])
-        if token[1] in MATHEMATICAL
-        and token[0] == "IDENT"
-        and tokens[at + 1][0] == "("
-        and token[1] not in declared
-        and token[1] not in relations
-        else token
-        for at, token in enumerate(tokens)
-    ]
+    result: list[Token] = []
+    for at, token in enumerate(tokens):
+        kind, text = token[:2]
+        if (kind == "IDENT" and text in MATHEMATICAL) or text in QUANTIFIERS:
+            follows = tokens[at + 1][0]
+            is_named = text in declared or text in relations
+            if text in MATHEMATICAL and follows == "(" and not is_named:
+                kind = FUNCTION
+            elif text in QUANTIFIERS and _begins_argument(tokens, at) and follows in _OPERANDS:
+                kind = QUANTIFIER if follows != "(" or not is_named else kind
+        result.append((kind, *token[1:]))
+    return result
+
+
+def _begins_argument(tokens: list[Token], at: int) -> bool:
+    return at > 0 and tokens[at - 1][0] in ("(", ",")
 
 
 def _without_annotations(tokens: list[Token], reporter: Reporter) -> list[Token]:

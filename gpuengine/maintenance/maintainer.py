@@ -106,7 +106,7 @@ class Maintainer:
         above = [variant.rule for later in self.plan.strata[number + 1 :] for variant in later.once]
         above += [variant.rule for later in self.plan.strata[number + 1 :] for variant in later.recursive]
         read = frozenset().union(*(body_relations(rule.body) for rule in above))
-        if any(selection.merge is None for selection in selections):
+        if any(selection.merge is None for selection in selections):  # only best values are maintained
             return RecomputedStratum(stratum, rules, self.context, self.stated, read_above=read)
         return StratumMaintenance(rules, self.context, self.stated, read_above=read)
 

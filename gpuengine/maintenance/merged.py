@@ -17,7 +17,7 @@ import numpy as np
 
 from gpuengine.evaluation.rules.database import Database
 from gpuengine.kernels.cpu.backend import CPU
-from gpuengine.language.program import Merge
+from gpuengine.language.program import Merge, Rule, Variable
 from gpuengine.loading import Facts
 from gpuengine.schemes.contract import Columns
 from gpuengine.schemes.table import Table, as_table
@@ -43,7 +43,10 @@ class MergedFacts:
     def _table(self) -> Table:
         return as_table(self._database.tables[self.name])
 
-    def offer(self, columns: Sequence[np.ndarray], rows: int) -> None:
+    def besides(self, rule: Rule) -> tuple[Variable, ...]:
+        return ()
+
+    def offer(self, columns: Sequence[np.ndarray], rows: int, rule: Rule | None = None) -> None:
         """Facts that are derived or stated; they count from the end of the round on."""
         if rows:
             self._waiting.append([np.array(column[:rows], np.uint32) for column in columns])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from gpuengine.language.monotony import Merges, merges_of
 from gpuengine.language.program import (
     Aggregate,
     Atom,
@@ -56,6 +57,35 @@ def _equivalence_rules(relation: Relation) -> list[Rule]:
     return rules
 
 
+def name_what_is_added(program: Program) -> Program:
+    """In a rule of a sum every binding of the body counts: as in an aggregate, wildcards are variables too.
+
+    p(x, sum n) :- q(x, n, _).   →   p(x, sum n) :- q(x, n, @way1).
+    """
+    if not any(rule.merge is not None and rule.merge.is_sum for rule in program.rules):
+        return program
+    merges = merges_of(program.rules, program.relations)
+    return replace(program, rules=tuple(_named(rule, program.relations, merges) for rule in program.rules))
+
+
+def _named(rule: Rule, relations: Mapping[str, Relation], merges: Merges) -> Rule:
+    if rule.merge is None or not rule.merge.is_sum:
+        return rule
+    body: list[Literal] = []
+    for number, part in enumerate(rule.body):
+        if isinstance(part, Atom):
+            moving = {merge.column for merge in merges.get(part.relation, ())}
+            args = tuple(
+                Variable(f"@way{number}.{place}", relations[part.relation].attributes[place].type)
+                if isinstance(arg, Wildcard) and place not in moving
+                else arg
+                for place, arg in enumerate(part.args)
+            )
+            part = replace(part, args=args)
+        body.append(part)
+    return replace(rule, body=tuple(body))
+
+
 def blank_single_variables(program: Program) -> Program:
     """A variable that occurs once is a wildcard, so that a join may stop at the first match.
 
@@ -65,7 +95,9 @@ def blank_single_variables(program: Program) -> Program:
 
 
 def blank_rule(rule: Rule) -> Rule:
-    """The rule with wildcards for variables that occur once in it."""
+    """The rule with wildcards for variables that occur once in it, unless all bindings of its body count."""
+    if rule.merge is not None and rule.merge.is_sum:
+        return rule
     counts = Counter(occurrences(rule.head))
     for literal in rule.body:
         counts.update(occurrences(literal))
@@ -118,6 +150,7 @@ def store_equal_relations_once(program: Program) -> Program:
 
 PASSES: tuple[Callable[[Program], Program], ...] = (
     close_equivalences,
+    name_what_is_added,
     blank_single_variables,
     store_equal_relations_once,
 )

@@ -178,8 +178,8 @@ def describe(literal: Literal) -> str:
     body = ", ".join(describe(part) for part in literal.body)
     if literal.initial is not None:
         first = _describe_term(literal.initial)
-        return f"{literal.result.name} = {literal.op} {first} :{target}, {{ {body} }}"
-    return f"{literal.result.name} = {literal.op}{target} : {{ {body} }}"
+        return f"{_describe_term(literal.result)} = {literal.op} {first} :{target}, {{ {body} }}"
+    return f"{_describe_term(literal.result)} = {literal.op}{target} : {{ {body} }}"
 
 
 def _describe_term(term: object) -> str:

@@ -87,7 +87,7 @@ def plan_schemes(program: Program, overrides: Mapping[str, str]) -> dict[str, Sc
     for name, (_, scheme) in forced.items():
         if scheme != TABLE and name in tables:
             raise SchemeError(
-                f"{name} can't be stored as {scheme}: it depends on facts that go again (by min or max in "
+                f"{name} can't be stored as {scheme}: it depends on facts that go again (by aggregates in "
                 f"heads, choice-domain or subsumption)\n  hint: leave out {name}={scheme}"
             )
         if scheme != TABLE and (problem := shape_problem(program, name, Shape(scheme))):

@@ -1,6 +1,8 @@
 """Which relations do not keep all that is derived, and how what they keep is selected.
 
 path(x, z, min d) :- ..                            the best value of a column for each key
+owns(x, y, sum s) :- ..                            the sum of all values, of every binding of bodies
+.decl seen(x: number, s: Bits<>)                   the join of all values, by a lattice
 .decl pick(x: number, y: number) choice-domain x   the first fact for each key
 p(x, a) <= p(x, b) :- ..                           facts that no other one subsumes
 p(x, a) <= p(x, b) :- b < a.                       the same as min, if the recursion is monotone in it
@@ -11,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuengine.language.monotony import find_problems
+from gpuengine.language.monotony import Merges, find_problems, merges_of
 from gpuengine.language.program import Atom, Comparison, Kind, Literal, Merge, Program, Rule, Variable
 
 _BY_VALUE = (Kind.NUMBER, Kind.UNSIGNED, Kind.SYMBOL)
@@ -20,18 +22,26 @@ _BY_VALUE = (Kind.NUMBER, Kind.UNSIGNED, Kind.SYMBOL)
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """How the facts of a relation are selected: one of the three, or a subsumption taken as a merge."""
+    """How the facts of a relation are selected: one of these, or a subsumption taken as a merge.
+
+    `merge` keeps the best value of a column, `sum` the sum of all values, and `joins` what the values of
+    columns come to together.
+    """
 
     relation: str
     merge: Merge | None = None
+    sum: Merge | None = None
+    joins: tuple[Merge, ...] = ()
     choices: tuple[tuple[int, ...], ...] = ()
     subsumptions: tuple[Rule, ...] = ()
 
     def describe(self, attributes: tuple[str, ...]) -> str:
         """For people who read a plan."""
-        if self.merge is not None:
-            keys = [name for place, name in enumerate(attributes) if place != self.merge.column]
-            kept = f"keeps the {self.merge.op} of {attributes[self.merge.column]}"
+        folds = [one for one in (self.merge, self.sum, *self.joins) if one is not None]
+        if folds:
+            columns = {fold.column for fold in folds}
+            keys = [name for place, name in enumerate(attributes) if place not in columns]
+            kept = f"keeps {' and '.join(f'the {fold.op} of {attributes[fold.column]}' for fold in folds)}"
             kept += f" for each {', '.join(keys)}" if keys else ""
             return kept + (", as its subsumption says" if self.subsumptions else "")
         if self.choices:
@@ -47,30 +57,33 @@ def selections_of(program: Program) -> dict[str, Selection]:
         for name, relation in program.relations.items()
         if relation.choices
     }
-    merges: dict[str, Merge] = {}
-    for rule in program.rules:
-        if rule.merge is not None:
-            merges[rule.head.relation] = rule.merge
+    merges = merges_of(program.rules, program.relations)
     subsumed: dict[str, list[Rule]] = {}
     for rule in program.subsumptions:
         subsumed.setdefault(rule.head.relation, []).append(rule)
     better = _as_merges(program, merges, subsumed)
-    for name, merge in merges.items():
-        found[name] = Selection(name, merge)
+    for name, kept in merges.items():
+        found[name] = _merging(name, kept)
     for name, rules in subsumed.items():
         found[name] = Selection(name, better.get(name), subsumptions=tuple(rules))
     return found
 
 
-def _as_merges(
-    program: Program, merges: Mapping[str, Merge], subsumed: Mapping[str, list[Rule]]
-) -> dict[str, Merge]:
+def _merging(name: str, merges: tuple[Merge, ...]) -> Selection:
+    (first, *others) = merges
+    if others or not (first.is_best or first.is_sum):
+        return Selection(name, joins=merges)
+    return Selection(name, first) if first.is_best else Selection(name, sum=first)
+
+
+def _as_merges(program: Program, merges: Merges, subsumed: Mapping[str, list[Rule]]) -> dict[str, Merge]:
     """The subsumptions that come to the same as a min or max, whatever the order of rounds is."""
     possible = {
         name: merge for name, rules in subsumed.items() if (merge := _better_value(rules)) is not None
     }
     while possible:
-        wrong = {source for _, _, source in find_problems(program.rules, {**merges, **possible})}
+        together = {**merges, **{name: (merge,) for name, merge in possible.items()}}
+        wrong = {source for _, _, source in find_problems(program.rules, together)}
         if not wrong:
             break
         if not wrong & possible.keys():

@@ -53,7 +53,7 @@ TRIGGERS = {
     codes.RECURSIVE_INLINE: ".decl p(x: number) inline\np(x) :- p(x).",
     codes.INLINE_USE: N + ".decl p(x: number) inline\np(x) :- x > y, m(y).\nn(x) :- m(x), !p(x).",
     codes.AGGREGATE_BODY: N + "n(x) :- x = sum : { m(_) }.",
-    codes.MERGE: N + "n(sum x) :- m(x).",
+    codes.MERGE: N + "n(mean x) :- m(x).",
     codes.NOT_MONOTONE: N + "n(min x + 1) :- n(x), x > 3.",
     codes.SELECTION: ".decl p(x: number, y: number) choice-domain x\np(1, min 2).",
     codes.SUBSUMPTION: N + "n(x) <= m(y) :- x < y.",

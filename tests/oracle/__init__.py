@@ -20,6 +20,9 @@ It takes programs to be correct. What was decided (the functors' table is in fun
 | eqrel | reflexive on what is mentioned, symmetric, transitive |
 | inline | a call: the distinct answers of its rules to the arguments that are bound |
 | ``p(x, min d)`` | after each round, of the facts that agree on the rest the one with the least d is left |
+| ``p(x, sum d)`` | in each round, the sum of d over the distinct bindings of each rule's body, wildcards |
+| | included, and what is stated, or derived by rules that do not say ``sum``, each such fact once |
+| ``p(x, bor d)``, ``any`` | after each round one fact is left, of what all values come to |
 | ``p(x) <= p(y) :- ..`` | each round's new facts go that another one of them or an older one subsumes, then |
 | | older ones that a new one subsumes; stated facts are those of the first round |
 | choice-domain | nothing is chosen: `derive_by` is told what was, and tells what follows |

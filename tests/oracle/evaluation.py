@@ -6,8 +6,10 @@ with its tag, nil is None. A binding maps names to values.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
 from graphlib import TopologicalSorter
 from itertools import product
 from typing import Any
@@ -440,6 +442,7 @@ def fixpoint(
     wave = [rule for rule in rules if not reads(rule) & stratum]
     merges = {rule.head.relation: rule.merge for rule in rules if rule.merge is not None}
     subsumed = {rule.head.relation for rule in subsumptions}
+    stated = {name: set(known.facts[name]) for name, (_, op) in merges.items() if op in _SUMS}
     first = True
     while first or wave:
         derived: Facts = {name: set() for name in stratum}
@@ -452,8 +455,11 @@ def fixpoint(
             if chosen is not None and name in chosen:
                 grown.append(known.update(name, rows & chosen[name]))
                 known.replace(name, known.facts[name] & chosen[name])
+            elif name in stated:
+                own = [rule for rule in rules if rule.head.relation == name and (not first or rule in wave)]
+                grown.append(known.replace(name, _added(own, stated[name], merges[name][0], evaluator)))
             elif name in merges:
-                grown.append(known.replace(name, _best(known.facts[name] | rows, *merges[name])))
+                grown.append(known.replace(name, _folded(known.facts[name] | rows, *merges[name])))
             elif name in subsumed:
                 own = [rule for rule in subsumptions if rule.head.relation == name]
                 grown.append(_subsume(name, rows, own, evaluator, first))
@@ -466,16 +472,48 @@ def fixpoint(
         wave, first = recursive, False
 
 
-def _best(rows: set[Row], place: int, op: str) -> set[Row]:
-    """Of the rows that agree on all but one place, the one that has the least or largest value there."""
-    best: dict[Row, Row] = {}
+def _folded(rows: set[Row], place: int, op: str) -> set[Row]:
+    """One row for all that agree on all but one place, with what their values there come to."""
+    values: dict[Row, list[Any]] = {}
     for row in rows:
+        values.setdefault(row[:place] + row[place + 1 :], []).append(row[place])
+    return {(*key[:place], _FOLDS[op](found), *key[place:]) for key, found in values.items()}
+
+
+_SUMS = ("sum", "count")
+_FOLDS: dict[str, Callable[[list[Any]], Any]] = {
+    "min": min,
+    "max": max,
+    "any": lambda values: max(min(max(value, 0), 1) for value in values),
+    "all": lambda values: min(min(max(value, 0), 1) for value in values),
+    "bor": lambda values: reduce(operator.or_, values),
+    "band": lambda values: reduce(operator.and_, values),
+}
+
+
+def _added(rules: list[Rule], stated: set[Row], place: int, evaluator: Evaluator) -> set[Row]:
+    """What all distinct bindings of each rule's body add up to by now, and what is stated besides."""
+    totals: dict[Row, Any] = {}
+    plain = set(stated)
+
+    def add(row: Row) -> None:
         key = row[:place] + row[place + 1 :]
-        if key not in best or (
-            row[place] < best[key][place] if op == "min" else row[place] > best[key][place]
-        ):
-            best[key] = row
-    return set(best.values())
+        totals[key] = totals.get(key, 0) + row[place]
+
+    for rule in rules:
+        if rule.merge is None:
+            plain |= set(evaluator.consequences(rule))
+            continue
+        bindings = {
+            tuple(sorted(binding.items(), key=_by_name)): binding
+            for binding in evaluator.solutions(rule.body, {})
+        }
+        for binding in bindings.values():
+            for row in product(*(evaluator._values(arg, binding) for arg in rule.head.args)):
+                add(row)
+    for row in plain:
+        add(row)
+    return {(*key[:place], total, *key[place:]) for key, total in totals.items()}
 
 
 def _subsume(name: str, derived: set[Row], rules: list[Rule], evaluator: Evaluator, first: bool) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -254,9 +255,9 @@ class Parser:
         return Atom(name, self.enclosed("(", self.merged, ")"))
 
     def merged(self) -> Any:
-        """An argument of an atom: in a head, perhaps with ``min`` or ``max``."""
+        """An argument of an atom: in a head, perhaps with an aggregate."""
         start = self.place
-        if self.sees("min", "max"):
+        if self.sees("min", "max", "sum", "count", "any", "all", "bor", "band"):
             op = self.next()
             try:
                 arg = self.argument()
@@ -412,4 +413,20 @@ def rules_of(clause: Clause) -> list[Rule]:
 def _unmerged(head: Atom, body: tuple[Any, ...]) -> Rule:
     merges = [(place, arg.op) for place, arg in enumerate(head.args) if isinstance(arg, Merge)]
     args = tuple(arg.arg if isinstance(arg, Merge) else arg for arg in head.args)
-    return Rule(Atom(head.relation, args), body, merges[0] if merges else None)
+    if not merges:
+        return Rule(Atom(head.relation, args), body)
+    ((place, op),) = merges
+    if op == "count":
+        args = (*args[:place], Const(1, "int"), *args[place + 1 :])
+    if op in ("sum", "count"):  # every fact that a wildcard stands for counts
+        body = tuple(
+            replace(part, args=tuple(_named(arg, at, number) for number, arg in enumerate(part.args)))
+            if isinstance(part, Atom)
+            else part
+            for at, part in enumerate(body)
+        )
+    return Rule(Atom(head.relation, args), body, (place, op))
+
+
+def _named(arg: Any, at: int, number: int) -> Any:
+    return Var(f"_@{at}.{number}") if isinstance(arg, Wild) else arg

@@ -132,7 +132,7 @@ class Clause:
 class Rule:
     """One head, a conjunction; a fact has an empty body.
 
-    `merge` is the place of a ``min`` or ``max`` in the head, and which. The body of one that `subsumes`
+    `merge` is the place of an aggregate in the head, and which. The body of one that `subsumes`
     begins with the two facts that it compares.
     """
 

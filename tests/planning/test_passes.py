@@ -136,7 +136,7 @@ out(x) :- narrower(x, y), narrower(1, z).
 
 def test_the_program_between_passes() -> None:
     program = parse_program(SHARED)
-    blanked, shared = (rewrite_up_to(program, pass_name(one)) for one in PASSES[1:])
+    blanked, shared = (rewrite_up_to(program, pass_name(one)) for one in PASSES[2:])
     assert "narrower(y, x) :- broader(x, y)." in spell_program(blanked)
     assert "out(x) :- narrower(x, _), narrower(1, _)." in spell_program(blanked)
     assert not blanked.aliases

@@ -1,96 +1,41 @@
-"""Relations that do not keep all that is derived: what is offered to them in a round, and what they keep.
-
-Each is a table that rules read as any other. What rules derive is offered to its selector, and at the end of
-the round what is selected is appended to the table, where it is the next delta.
-"""
+"""Relations that do not keep all that is derived: what is offered to them in a round, and what they keep."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
+from gpuengine.evaluation.driver.folding import Joining, Summing
+from gpuengine.evaluation.driver.relation_selector import Columns, OneFactForEachKey, RelationSelector
 from gpuengine.evaluation.rules.body import BodyProgram, compile_body
 from gpuengine.evaluation.rules.bounds import flow_bounds
 from gpuengine.evaluation.rules.variants import VariantRunner
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.groups import BestValues, KeyNumbers, choose
 from gpuengine.kernels.cpu.merging import RoundMerge
+from gpuengine.language.monotony import Merges, merges_of
 from gpuengine.language.program import Atom, Constant, Merge, Rule, Type, Variable, literal_variables
 from gpuengine.planning.order import order_body
 from gpuengine.planning.plan import Stratum
 from gpuengine.planning.selection import Selection
-from gpuengine.schemes.table import as_table
 from gpuengine.schemes.table_reads import is_row_of
 from gpuengine.terms.ranks import order_keys, ranks
 
-Columns = Sequence[np.ndarray]
 
-
-class RelationSelector:
-    """Selects the facts of one relation: `begin` with those that are there and were offered since, `apply`
-    after each round, `end` with the fixpoint.
-    """
-
-    def __init__(self, name: str, runner: VariantRunner) -> None:
-        self.name = name
-        self.runner = runner
-        self.database = runner.context.database
-        self.table = as_table(self.database.tables[name])
-        self.types = [attribute.type for attribute in self.database.program.relations[name].attributes]
-
-    def offer(self, columns: Columns, rows: int) -> None:
-        """Facts that rules derive; they count from the end of the round on."""
-        raise NotImplementedError
-
-    def apply(self) -> None:
-        """Append to the table what is selected of that which was offered."""
-        raise NotImplementedError
-
-    def begin(self) -> None:
-        """The facts that are stated take part as if they were derived by rules outside the recursion."""
-        stated = [column.copy() for column in self.table.columns()]
-        count = len(self.table)
-        if count:
-            self.table.keep(np.zeros(count, np.bool_))
-            self.offer(stated, count)
-        self.apply()
-
-    def end(self) -> None:
-        """The fixpoint is reached."""
-
-    def bodies(self) -> Iterator[BodyProgram]:
-        """What it has compiled, of which the indexes must stay."""
-        yield from ()
-
-    def in_rounds(self) -> RoundMerge | None:
-        """What selects within the compiled loop over small rounds, as things are now; None if nothing can."""
-        return None
-
-    def append(self, columns: Columns, count: int) -> None:
-        """Facts that the table does not have; others follow if it admits more ids than it did."""
-        bounds = list(self.table.bounds)
-        self.table.append(columns, count)
-        if list(self.table.bounds) != bounds:
-            flow_bounds(self.runner.bound_rules, self.database)
-
-
-class Merging(RelationSelector):
+class Merging(OneFactForEachKey):
     """Keeps for each key the fact with the best value.
 
-    The recursion is monotone, so that a fact that has been bettered only leads to what will be bettered as
-    well: it stays in the table until the end, and nothing needs to be taken out of sets and indexes. For the
-    same reason facts may be appended in any order: with `holding` the best come first, see `BestValues`.
+    As the recursion is monotone facts may be appended in any order: with `holding` the best come first, see
+    `BestValues`.
     """
 
     def __init__(self, name: str, runner: VariantRunner, merge: Merge, *, holding: bool) -> None:
-        super().__init__(name, runner)
+        super().__init__(name, runner, [merge.column])
         self._merge = merge
-        self._keys = [column for column in range(self.table.arity) if column != merge.column]
         self._is_ranked = order_keys(np.zeros(0, np.uint32), self._type, self.database.dictionary) is None
         self._best = BestValues(max(1, len(self._keys)), holding=holding and not self._is_ranked)
-        self._row_of = np.zeros(0, np.int64)
         self._compiled: RoundMerge | None = None
         self._waiting: list[tuple[list[np.ndarray], np.ndarray]] = []
         self._round = 0
@@ -99,9 +44,9 @@ class Merging(RelationSelector):
     def _type(self) -> Type:
         return self.types[self._merge.column]
 
-    def offer(self, columns: Columns, rows: int) -> None:
+    def offer(self, columns: Columns, rows: int, rule: Rule | None = None) -> None:
         ids = np.ascontiguousarray(columns[self._merge.column], np.uint32)
-        keys = [columns[column] for column in self._keys] or [np.zeros(rows, np.uint32)]
+        keys = self.keys_of(columns, rows)
         if self._is_ranked:
             self._waiting.append(([np.array(key) for key in keys], np.array(ids)))
             return
@@ -118,6 +63,7 @@ class Merging(RelationSelector):
         self._waiting = []
         number = self._best.keys.number(keys, len(ids)).astype(np.int64)
         known = number < len(self._row_of)
+        known[known] = self._row_of[number[known]] >= 0
         rivals = np.zeros(len(ids), np.uint32)
         rivals[known] = self._best.ids[number[known]]
         distinct, which = np.unique(np.concatenate([ids, rivals[known]]), return_inverse=True)
@@ -138,21 +84,8 @@ class Merging(RelationSelector):
     def apply(self) -> None:
         self._offer_ranked()
         improved = self._best.improved()
-        if not len(improved):
-            return
-        parts = iter(self._best.keys.rows.column(j)[improved] for j in range(len(self._keys)))
-        columns = [
-            self._best.ids[improved] if column == self._merge.column else next(parts)
-            for column in range(self.table.arity)
-        ]
-        self._make_room_for_rows(len(self._best.keys))
-        self._row_of[improved] = len(self.table) + np.arange(len(improved))
-        self.append(columns, len(improved))
-
-    def _make_room_for_rows(self, keys: int) -> None:
-        if len(self._row_of) < keys:
-            more = keys - len(self._row_of)
-            self._row_of = np.concatenate([self._row_of, np.zeros(more, np.int64)])
+        parts = [self._best.keys.rows.column(j)[improved] for j in range(len(self._keys))]
+        self.append_for(improved, parts, [self._best.ids[improved]])
 
     def in_rounds(self) -> RoundMerge | None:
         if self._is_ranked:
@@ -163,18 +96,13 @@ class Merging(RelationSelector):
             largest = self._merge.op == "max"
             column = self._merge.column
             self._compiled = RoundMerge(self._best, self.table.arity, column, space, words, largest=largest)
-        self._make_room_for_rows(len(self._best.ids))
+        self.make_room_for_rows(len(self._best.ids))
         self._compiled.refresh(self.table.bounds, self._row_of)
         return self._compiled
 
     def end(self) -> None:
-        """Leave of each key the fact that came last."""
         assert self._best.is_told, "the recursion has seen all facts"
-        keys = len(self._best.keys)
-        if keys < len(self.table):
-            kept = np.zeros(len(self.table), np.bool_)
-            kept[self._row_of[:keys]] = True
-            self.table.keep(kept)
+        super().end()
 
 
 class Choosing(RelationSelector):
@@ -188,7 +116,7 @@ class Choosing(RelationSelector):
         self._taken = np.zeros(0, np.uint8)
         self._waiting: list[list[np.ndarray]] = []
 
-    def offer(self, columns: Columns, rows: int) -> None:
+    def offer(self, columns: Columns, rows: int, rule: Rule | None = None) -> None:
         self._waiting.append([np.array(column) for column in columns])
 
     def apply(self) -> None:
@@ -229,7 +157,7 @@ class Subsuming(RelationSelector):
         self._pairs = [_Domination(rule, runner) for rule in rules]
         self._waiting: list[list[np.ndarray]] = []
 
-    def offer(self, columns: Columns, rows: int) -> None:
+    def offer(self, columns: Columns, rows: int, rule: Rule | None = None) -> None:
         self._waiting.append([np.array(column) for column in columns])
 
     def apply(self) -> None:
@@ -361,18 +289,29 @@ def make_selectors(stratum: Stratum, runner: VariantRunner) -> dict[str, Relatio
     """What selects the facts of those relations of a stratum that do not keep everything."""
     plan = runner.context.plan
     selections = plan.selections
+    moving = {
+        name: merges
+        for name, merges in merges_of(plan.program.rules, plan.program.relations).items()
+        if name in stratum.relations and stratum.recursive
+    }
     # Without rounds, or if they end before the fixpoint, what was held back would be missing.
     holding = bool(stratum.recursive) and not plan.size_limits
     return {
-        name: _selector(selections[name], runner, holding=holding)
+        name: _selector(selections[name], runner, moving, holding=holding)
         for name in stratum.relations
         if name in selections
     }
 
 
-def _selector(selection: Selection, runner: VariantRunner, *, holding: bool) -> RelationSelector:
+def _selector(
+    selection: Selection, runner: VariantRunner, moving: Merges, *, holding: bool
+) -> RelationSelector:
     if selection.merge is not None:
         return Merging(selection.relation, runner, selection.merge, holding=holding)
+    if selection.sum is not None:
+        return Summing(selection.relation, runner, selection.sum, moving)
+    if selection.joins:
+        return Joining(selection.relation, runner, selection.joins)
     if selection.choices:
         return Choosing(selection.relation, runner, selection.choices)
     return Subsuming(selection.relation, runner, selection.subsumptions)

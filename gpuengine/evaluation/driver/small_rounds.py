@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 
 from gpuengine.errors import Interrupted
-from gpuengine.evaluation.driver.selectors import RelationSelector
+from gpuengine.evaluation.driver.relation_selector import RelationSelector
 from gpuengine.evaluation.rules.body import BodyProgram
 from gpuengine.evaluation.rules.database import Database
 from gpuengine.kernels.addresses import address_of

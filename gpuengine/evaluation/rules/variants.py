@@ -59,8 +59,11 @@ class _Prepared:
 class Selector(Protocol):
     """What keeps the facts of a relation that does not keep all that is derived (`driver.selectors`)."""
 
-    def offer(self, columns: Sequence[np.ndarray], rows: int) -> None:
-        """Facts that rules derive."""
+    def offer(self, columns: Sequence[np.ndarray], rows: int, rule: Rule | None = None) -> None:
+        """Facts that a rule derives, a column more for each variable that it was asked for `besides`."""
+
+    def besides(self, rule: Rule) -> tuple[Variable, ...]:
+        """The variables of a rule that tell apart what is offered, but do not stand in its head."""
 
 
 class VariantRunner:
@@ -161,18 +164,21 @@ class VariantRunner:
     def _compile_by(self, plan: BodyPlan, variant: Variant, *, in_one: bool) -> BodyProgram:
         database, head = self.context.database, variant.rule.head
         into_table = database.tables[head.relation].is_listed
-        is_selected = head.relation in self.selectors
-        into_table = into_table and (in_one or not is_selected)
+        selector = self.selectors.get(head.relation)
+        variables = set(literal_variables(head))
+        if selector is not None:
+            into_table = into_table and in_one
+            variables |= set(selector.besides(variant.rule))
         return compile_body(
             self._body(variant),
             plan,
             database,
-            sink=head if into_table else tuple(sorted(literal_variables(head), key=str)),
+            sink=head if into_table else tuple(sorted(variables, key=str)),
             stop=self.context.stop,
             delta=variant.delta,
             old=variant.old,
             growing=self.members,
-            distinct=is_selected or self._is_distinct(variant),
+            distinct=selector is not None or self._is_distinct(variant),
             in_hindsight=variant.in_hindsight,
             in_one=in_one,
         )
@@ -350,13 +356,16 @@ class VariantRunner:
     def _run_into_selector(self, body: BodyProgram, variant: Variant) -> int:
         """Offer what a variant derives to what selects the facts of its head; how much that is."""
         seen, name = 0, variant.rule.head.relation
-        for columns, rows in self._heads(body, variant):
+        selector = self.selectors[name]
+        for columns, rows in self._heads(body, variant, selector.besides(variant.rule)):
             seen += rows
-            self.selectors[name].offer(columns, rows)
+            selector.offer(columns, rows, variant.rule)
             self.context.check_budget(self.context.database.tables[name], variant.rule.text)
         return seen
 
-    def _heads(self, body: BodyProgram, variant: Variant) -> Iterator[tuple[list[np.ndarray], int]]:
+    def _heads(
+        self, body: BodyProgram, variant: Variant, besides: tuple[Variable, ...] = ()
+    ) -> Iterator[tuple[list[np.ndarray], int]]:
         """What a collecting body derives, in chunks; a fact as often as it is derived."""
         dictionary = self.context.database.dictionary
         for bindings in body.collect(*self._driver_span(body, variant)):
@@ -364,7 +373,7 @@ class VariantRunner:
                 bindings.columns[arg]
                 if isinstance(arg, Variable)
                 else np.full(bindings.rows, dictionary.intern_constant(arg), np.uint32)
-                for arg in variant.rule.head.args
+                for arg in (*variant.rule.head.args, *besides)
                 if not isinstance(arg, Wildcard)
             ]
             yield columns, bindings.rows
