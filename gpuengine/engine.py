@@ -48,6 +48,7 @@ from gpuengine.loading import (
     as_names,
     as_source,
     check_arguments,
+    check_on_device,
     declared_in,
     encode_rows,
     encode_rule_facts,
@@ -255,6 +256,8 @@ class Engine(NotCopied):
         *,
         on_error: Literal["fail", "skip"] = "fail",
         params: Mapping[str, str] | None = None,
+        nulls: Any = "fail",
+        dates: Literal["days", "text"] | None = None,
     ) -> int:
         """Add facts to a relation; returns how many rows were read.
 
@@ -262,8 +265,11 @@ class Engine(NotCopied):
         tabular: Arrow, pandas, Polars, NumPy, a list of tuples, any object with the Arrow PyCapsule
         protocol, CuPy, cuDF, any array with `__cuda_array_interface__` or DLPack. Raises `DataError` and
         loads nothing if something does not fit; with ``on_error="skip"`` bad rows of files are left out
-        and counted in `skipped`. What was materialised stays as it is until the next `materialise` or
-        `update`.
+        and counted in `skipped`. Rows with `nulls` are refused (``"fail"``), left out (``"drop"``), or get a
+        value there: one for all columns, or by name, as ``{"age": 0}``; an empty field of a text file is a
+        null unless its column is of text. Columns of dates and times are loaded where such are declared, and
+        with `dates` also into numbers (``"days"``; of times, microseconds) and symbols (``"text"``). What was
+        materialised stays as it is until the next `materialise` or `update`.
         """
         from gpuengine.io.arrow_device import unpacked
         from gpuengine.io.device import is_on_device
@@ -276,9 +282,12 @@ class Engine(NotCopied):
                 and declared.arity
                 and is_on_device(data := unpacked(data))
             ):
+                check_on_device(relation, nulls, dates)
                 return self._load_from_device(declared, data)
             with self.limits(f"loading {relation}").applied():
-                columns, rows = self.encode_facts(declared, data, on_error=on_error, params=params)
+                columns, rows = self.encode_facts(
+                    declared, data, on_error=on_error, params=params, nulls=nulls, dates=dates
+                )
                 charge(rows * ROW_BYTES * declared.arity, f"a table of {rows:,} rows of {relation}")
                 with self.changing():
                     following, facts = self.current.stating(relation)
@@ -311,6 +320,8 @@ class Engine(NotCopied):
         *,
         on_error: Literal["fail", "skip"] = "fail",
         params: Mapping[str, str] | None = None,
+        nulls: Any = "fail",
+        dates: Literal["days", "text"] | None = None,
         intern: bool = True,
     ) -> Facts:
         """Facts given as to `load` as columns of ids; without `intern`, those with unknown terms left out."""
@@ -318,7 +329,7 @@ class Engine(NotCopied):
             return data.columns, data.rows
         with self.limits(f"loading {declared.name}").applied():
             table, skipped = read_rows(
-                data, declared, self.dictionary, on_error, params, self.options.threads
+                data, declared, self.dictionary, on_error, params, self.options.threads, nulls, dates
             )
             if skipped.rows:
                 known = self.skipped.setdefault(declared.name, Skipped())

@@ -113,6 +113,15 @@ def check_arguments(data: Any, on_error: str, params: Mapping[str, Any] | None) 
             raise DataError(f"params: {key!r}: {value!r} is not a str, as in params={{'delimiter': ','}}")
 
 
+def check_on_device(relation: str, nulls: Any, dates: str | None) -> None:
+    """Raise `DataError` for what is said of data on a device, where it can't be done."""
+    if not (isinstance(nulls, str) and nulls == "fail") or dates is not None:
+        raise DataError(
+            f"{relation}: nulls= and dates= are for data on the host\n"
+            "  hint: df.dropna(), df.fillna(value) and astype() do it there, df.to_arrow() brings it here"
+        )
+
+
 def _as_text(params: Mapping[str, Any] | None) -> dict[str, str]:
     """Parameters as a program writes them."""
     return {k: str(v).lower() if isinstance(v, bool) else v for k, v in (params or {}).items()}
@@ -125,13 +134,20 @@ def read_rows(
     on_error: Literal["fail", "skip"],
     params: Mapping[str, Any] | None,
     threads: int,
+    nulls: Any = "fail",
+    dates: str | None = None,
 ) -> tuple[pa.Table, Skipped]:
     """The rows of a path or of anything tabular, of the types that the relation declares."""
     from gpuengine.io import from_tabular, read_facts
+    from gpuengine.io.admission import Admission
 
     check_arguments(data, on_error, params)
+    admission = Admission(nulls, dates)
     if not isinstance(data, str | os.PathLike):
-        return from_tabular(data, relation.attributes, relation=relation.name, terms=dictionary), Skipped()
+        table = from_tabular(
+            data, relation.attributes, relation=relation.name, terms=dictionary, admission=admission
+        )
+        return table, Skipped()
     facts = read_facts(
         Path(data),
         relation.attributes,
@@ -140,6 +156,7 @@ def read_rows(
         on_error=on_error,
         threads=threads,
         terms=dictionary,
+        admission=admission,
     )
     return facts.table, Skipped(facts.skipped, list(facts.first_errors))
 

@@ -38,6 +38,7 @@ def find_fact(
 
 def _find_value(value: Any, attribute: Attribute, dictionary: Dictionary) -> np.ndarray | None:
     from gpuengine.io.convert import from_object
+    from gpuengine.io.logical import value_of_object
     from gpuengine.io.records import record_text
 
     type = attribute.type
@@ -46,6 +47,8 @@ def _find_value(value: Any, attribute: Attribute, dictionary: Dictionary) -> np.
             ids, known = dictionary.find(type.space, [record_text(value, type, dictionary)])
         elif type.kind is Kind.SYMBOL:
             ids, known = dictionary.find(type.space, [from_object(value, type.kind)])
+        elif type.logical:
+            ids, known = dictionary.find(type.space, np.array([value_of_object(value, type)], np.int64))
         else:
             number = from_object(value, type.kind)
             if number != value and number == number:

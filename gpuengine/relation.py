@@ -64,7 +64,8 @@ class RelationView:
     stand.
 
     Rows are distinct and in no promised order. Numbers come out as int64, unsigned as uint64, floats as
-    float64, symbols as strings, records and ADT values as their text. Implements the Arrow PyCapsule
+    float64, symbols as strings, records and ADT values as their text; what is declared as a date, time,
+    timestamp, instant, boolean or decimal as that. Implements the Arrow PyCapsule
     protocol, so that Arrow, Polars, DuckDB and pandas read it directly, and, for facts that are on a
     device, DLPack and the Arrow C device interface. Copied and pickled by value, as the Arrow table.
     """
@@ -152,14 +153,15 @@ class RelationView:
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        from gpuengine.io import arrow_schema
+        from gpuengine.io import arrow_schema, outer_schema
+        from gpuengine.io.logical import from_numbers
 
         if not self.attributes:
             if self._count:
                 empty = pa.StructArray.from_arrays([], fields=[], mask=pa.array([False]))
                 yield pa.RecordBatch.from_struct_array(empty)
             return
-        schema = arrow_schema(self.attributes)
+        schema, outer = arrow_schema(self.attributes), outer_schema(self.attributes)
         for columns in self._columns(rows):
             with self._limits().applied():
                 arrays = [
@@ -171,7 +173,11 @@ class RelationView:
                     array if array.type == field.type else array.cast(field.type)
                     for array, field in zip(arrays, schema, strict=True)
                 ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+                arrays = [
+                    from_numbers(array, attribute, self.name)
+                    for array, attribute in zip(arrays, self.attributes, strict=True)
+                ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=outer)
 
     def _limits(self) -> Limits:
         """What making values of the facts may take; what the caller has made of others does not count."""
@@ -207,7 +213,7 @@ class RelationView:
         """
         import pyarrow as pa
 
-        from gpuengine.io import arrow_schema
+        from gpuengine.io import outer_schema
 
         self._check_listing()
         with self._limits().applied():
@@ -217,7 +223,7 @@ class RelationView:
                 batches.append(batch)
         if not self.attributes:
             return pa.Table.from_batches(batches) if batches else pa.table({})
-        return pa.Table.from_batches(batches, schema=arrow_schema(self.attributes))
+        return pa.Table.from_batches(batches, schema=outer_schema(self.attributes))
 
     def _check_listing(self) -> None:
         """Foresee that facts which are not stored one by one do not fit when they are."""
@@ -364,7 +370,8 @@ class RelationView:
             raise NotImplementedError(f"option {unknown[0]} of __arrow_c_device_array__")
         with self._on_device():
             facts = self._outgoing()
-            if facts.device is None or not self.attributes or not facts.is_numeric:
+            is_logical = any(attribute.type.logical for attribute in self.attributes)
+            if facts.device is None or not self.attributes or is_logical or not facts.is_numeric:
                 return self._batch().__arrow_c_device_array__(requested_schema)
             arrays = list(facts.numbers().values())
             addresses = [facts.device.address(array) for array in arrays]
@@ -418,10 +425,14 @@ def _restored(
     name: str, attributes: Sequence[Attribute], count: int, facts: pa.Table, types: tuple[Any, Any]
 ) -> RelationView:
     """A view of facts that came as an Arrow table."""
+    from gpuengine.io.conform import Place, conform_column
+
     dictionary = Dictionary.of_types(*types)
-    spaces = [attribute.type.space for attribute in attributes]
-    table = Table(name, len(spaces), CPU)
-    table.restore([dictionary.encode(space, facts.column(j)) for j, space in enumerate(spaces)], count)
+    place = Place(name, name, terms=dictionary)
+    table = Table(name, len(attributes), CPU)
+    columns = [conform_column(facts.column(j), j, one, place) for j, one in enumerate(attributes)]
+    ids = [dictionary.encode(a.type.space, c) for a, c in zip(attributes, columns, strict=True)]
+    table.restore(ids, count)
     return RelationView(name, attributes, table, dictionary)
 
 

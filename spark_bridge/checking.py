@@ -89,10 +89,22 @@ def _declared(relations: Mapping[str, Relation], name: str) -> Relation:
     return relations[name]
 
 
+def refuse_logical(relation: Relation) -> None:
+    """Raise `DataError` if an attribute is declared as a date or the like, which only an engine reads."""
+    for attribute in relation.attributes:
+        if attribute.type.logical:
+            raise DataError(
+                f"{relation.name}: {attribute.name} is declared {attribute.type.name}, which Spark does not "
+                "read here yet\n  hint: declare it as number, and give it as one, such as F.unix_date(day) "
+                "or F.unix_micros(time); or load df.toArrow() into an Engine"
+            )
+
+
 def _conversions(relation: Relation, frame: Any) -> list[_Conversion]:
     from pyspark.sql import DataFrame
     from pyspark.sql import functions as F
 
+    refuse_logical(relation)
     if not isinstance(frame, DataFrame):
         given = f"{type(frame).__module__}.{type(frame).__name__}"
         raise DataError(

@@ -28,6 +28,7 @@ from gpuengine.io.options import (
 )
 from gpuengine.language.parameters import is_a_stream
 from gpuengine.language.program import Attribute, Directive, Kind, Relation
+from gpuengine.spark_bridge.checking import refuse_logical
 from gpuengine.spark_bridge.failures import spark_failures
 from gpuengine.spark_bridge.filesystem import FileSystem, beside_of, join, name_of, parent_of
 
@@ -219,6 +220,7 @@ def read_dataset(
     through once before this returns: `DataError` if a row does not fit. Numbers are decimal there.
     """
     params = params or {}
+    refuse_logical(relation)
     files = FileSystem(spark)
     if not files.exists(path) and not (_PATTERN.search(path) and files.matches(path)):
         raise DataError(f"no facts for {relation.name}: there is no {path}")

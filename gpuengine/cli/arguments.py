@@ -285,6 +285,19 @@ _ON_ERROR = _option(
     default="fail",
     help="what to do with a bad row of a fact file (default: fail); skip leaves it out and counts it",
 )
+_READING = (
+    _ON_ERROR,
+    _option(
+        "--nulls",
+        metavar="fail|drop|VALUE",
+        help="what to do with a null (default: fail): drop its row, or put a value in its place",
+    ),
+    _option(
+        "--dates",
+        choices=("days", "text"),
+        help="have dates and times as numbers, or as text, where the program declares number or symbol",
+    ),
+)
 _WARNINGS = (
     _flag("-w", "--no-warn", help="no warnings"),
     _flag("--werror", help="evaluate nothing if there are warnings about the program"),
@@ -422,11 +435,6 @@ _SESSION = (
     ),
     _on_spark("--master", type=_master, metavar="URL", help="such as 'local[4]', spark://host:7077 or yarn"),
     _on_spark(
-        "--nulls",
-        choices=("fail", "drop"),
-        help="what to do with rows that have nulls (default: fail); drop leaves them out",
-    ),
-    _on_spark(
         "--conf", type=_setting, action="append", metavar="KEY=VALUE", help="a setting of Spark; repeatable"
     ),
     _on_spark(
@@ -537,6 +545,8 @@ def _check_query(parser: argparse.ArgumentParser, arguments: argparse.Namespace)
             "-I": arguments.include_dir,
             "-M": arguments.macro,
             "--on-error": arguments.on_error is not None,
+            "--nulls": arguments.nulls is not None,
+            "--dates": arguments.dates is not None,
             "--scheme": arguments.scheme,
             "--evaluator": arguments.evaluator,
             "--no-modules": arguments.no_modules,
@@ -640,8 +650,11 @@ def _refuse_those_of_an_engine(
     parser: argparse.ArgumentParser, arguments: argparse.Namespace, others: Mapping[str, bool]
 ) -> None:
     """Refuse what is for an engine in this process, and supply what a session needs."""
+    if arguments.nulls not in (None, "fail", "drop"):
+        parser.error("with --on spark, --nulls is fail or drop")
     of_local = {
         "--on-error": arguments.on_error != "fail",
+        "--dates": arguments.dates is not None,
         "--device": arguments.device != 0,
         "--device-memory": arguments.device_memory is not None,
         "-j": arguments.jobs is not None,
@@ -661,6 +674,8 @@ _OF_DATALOG = {
     "evaluator": "--evaluator",
     "no_modules": "--no-modules",
     "counting": "--counting",
+    "nulls": "--nulls",
+    "dates": "--dates",
     "sort": "--sort",
     "profiled": "--profile",
     "analyse": "--analyse",
@@ -698,6 +713,8 @@ def _check_language(parser: argparse.ArgumentParser, arguments: argparse.Namespa
 
 
 _NOT_OF_RDF = {
+    "nulls": "--nulls",
+    "dates": "--dates",
     "sort": "--sort",
     "analyse": "--analyse",
     "profiled": "--profile",
@@ -780,7 +797,7 @@ _COMMANDS = (
             _FACT_DIR.but(type=str, default="."),
             *_SOURCE,
             *_FUNCTORS,
-            _ON_ERROR,
+            *_READING,
             _option(
                 "-D",
                 "--output-dir",
@@ -825,7 +842,7 @@ _COMMANDS = (
             _FACT_DIR.but(default=None, help="where the fact files are"),
             *_SOURCE,
             *_FUNCTORS,
-            _ON_ERROR,
+            *_READING,
             _flag("--analyse", help="evaluate the program on the facts of -F (default: .), and measure"),
             _PROFILED.but(help="with --analyse: the profile of the evaluation too, as run --profile has it"),
             *_MACHINE,
@@ -858,7 +875,7 @@ _COMMANDS = (
             _FACT_DIR,
             *_SOURCE,
             *_FUNCTORS,
-            _ON_ERROR,
+            *_READING,
             _option("query", metavar="QUERY", help="such as 'path(1, x), !edge(1, x)'; - is standard input"),
             *_MACHINE,
             *_CHOICES,
@@ -905,7 +922,7 @@ _COMMANDS = (
             _PROGRAM,
             _FACT_DIR,
             *_SOURCE,
-            _ON_ERROR,
+            *_READING,
             _option("query", metavar="FACT", help="such as 'path(1, 5)', or a query, such as 'path(1, x)'"),
             _flag("--why-not", help="say why it does not hold"),
             _flag("--all", help="all derivations of each fact, not only one of least height"),
@@ -947,7 +964,7 @@ _COMMANDS = (
             _PROGRAM.but(nargs="?", metavar="PROGRAM.dl|KB", help="what to begin with (default: nothing)"),
             _FACT_DIR,
             *_SOURCE,
-            _ON_ERROR,
+            *_READING,
             *_MACHINE,
             *_CHOICES,
             _NO_MODULES,
@@ -965,7 +982,7 @@ _COMMANDS = (
             _KB.but(type=str),
             *_OPERATIONS,
             *_FUNCTORS,
-            _ON_ERROR,
+            *_READING,
             _TIMESTAMPS,
             *_MACHINE,
             _PROFILED,

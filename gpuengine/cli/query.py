@@ -42,9 +42,7 @@ def query(arguments: argparse.Namespace) -> int:
         raise GpuEngineError("Parquet goes to a file: say -o FILE.parquet")
     elif arguments.json or arguments.form == "json":
         rows = list(islice(answers, arguments.limit))
-        print(
-            json.dumps({"columns": answers.columns, "rows": rows, "count": len(answers)}, ensure_ascii=False)
-        )
+        print(_json({"columns": answers.columns, "rows": rows, "count": len(answers)}))
     else:
         _print_text(answers, arguments.limit, "," if arguments.form == "csv" else "\t")
     return 0
@@ -56,7 +54,7 @@ def _write(answers: RelationView, arguments: argparse.Namespace) -> None:
     path: Path = arguments.output
     form = arguments.form or ("json" if arguments.json or path.suffix == ".json" else None)
     if form == "json":
-        replace_file(path, json.dumps(shown.to_dicts(), ensure_ascii=False) + "\n")
+        replace_file(path, _json(shown.to_dicts()) + "\n")
     elif form == "table":
         replace_file(path, text_table(shown.columns, shown.to_pylist(), len(answers)))
     elif form == "parquet":
@@ -67,6 +65,10 @@ def _write(answers: RelationView, arguments: argparse.Namespace) -> None:
         shown.write(path, delimiter="\t")
     else:
         shown.write(path)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)  # dates and times as texts, and so decimals
 
 
 def replace_file(path: Path, text: str) -> None:

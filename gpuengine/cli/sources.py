@@ -144,7 +144,12 @@ def load(
         line.show(f"loading {number}/{len(sources)}  {what}  {count(rows)} rows so far")
         with data_warnings(line, silent=arguments.no_warn):
             rows += engine.load(
-                relation, source.path, params=source.directive.params, on_error=arguments.on_error
+                relation,
+                source.path,
+                params=source.directive.params,
+                on_error=arguments.on_error,
+                nulls=arguments.nulls or "fail",
+                dates=arguments.dates,
             )
         skipped = engine.skipped.get(relation)
         if skipped is not None and skipped.rows > lost.get(relation, 0):

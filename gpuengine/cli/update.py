@@ -80,7 +80,7 @@ def _update(engine: Engine, arguments: argparse.Namespace, clock: Clock, line: L
     with engine.update(watch=line.evaluating) as transaction:
         for number, operation in enumerate(arguments.operations, 1):
             line.show(f"reading {number}/{len(arguments.operations)}  {_described(operation)}")
-            _ask(transaction, engine, operation, arguments.on_error, skipped, line)
+            _ask(transaction, engine, operation, arguments, skipped, line)
         clock.lap("read")
         line.show("updating")
         say_when_interrupted(lambda: _COMMITTED if mark.is_passed else _UNCHANGED)
@@ -132,7 +132,7 @@ def _ask(
     transaction: Update,
     engine: Engine,
     operation: Operation,
-    on_error: str,
+    arguments: argparse.Namespace,
     skipped: dict[str, int],
     line: LiveLine,
 ) -> None:
@@ -144,7 +144,13 @@ def _ask(
         ask = transaction.insert if operation.kind == "insert" else transaction.delete
         engine.skipped.pop(operation.relation, None)
         with data_warnings(line, silent=False):
-            ask(operation.relation, operation.path, on_error="skip" if on_error == "skip" else "fail")
+            ask(
+                operation.relation,
+                operation.path,
+                on_error=arguments.on_error,
+                nulls=arguments.nulls or "fail",
+                dates=arguments.dates,
+            )
         bad = engine.skipped.get(operation.relation)
         if bad is not None:
             warn_skipped(line, operation.path, bad.rows, bad.first_errors)

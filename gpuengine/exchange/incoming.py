@@ -85,6 +85,7 @@ def _own_ids(
         for j, ((_, column), attribute) in enumerate(zip(columns, attributes, strict=True))
         if isinstance(column, ForeignColumn)
         and attribute.type.kind in _WHOLE
+        and not attribute.type.logical
         and column.dtype.kind in "iu"
         and column.dtype.itemsize >= 4
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gpuengine.io.schema import arrow_schema
+from gpuengine.io.schema import outer_schema
 from gpuengine.language.program import Attribute
 
 HOLDS = "holds"
@@ -18,7 +18,7 @@ PARTITION_BYTES = 1 << 25
 PIECE_BYTES = 1 << 28
 _MAX_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _IN_THE_PLAN = "spark.sql.execution.arrow.localRelationThreshold"
-_UNSIGNED = pa.decimal128(20, 0)
+_SPARK_TYPES = {pa.uint64(): pa.decimal128(20, 0), pa.time64("us"): pa.string()}
 
 
 def to_spark(batches: Iterable[pa.RecordBatch], attributes: Sequence[Attribute], spark: Any) -> Any:
@@ -26,7 +26,7 @@ def to_spark(batches: Iterable[pa.RecordBatch], attributes: Sequence[Attribute],
 
     Of a large relation Python holds one piece at a time. Spark's driver holds all of it.
     """
-    schema = spark_schema(arrow_schema(attributes))
+    schema = spark_schema(outer_schema(attributes))
     if not attributes:
         holds = sum(batch.num_rows for batch in batches)
         return create_frame(pa.table({HOLDS: pa.array([True] * min(holds, 1), pa.bool_())}), spark)
@@ -52,8 +52,8 @@ def create_frame(table: pa.Table, spark: Any, *, partitions: int | None = None) 
 
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with types that Spark has: it knows no unsigned integers."""
-    return pa.schema([pa.field(f.name, _UNSIGNED if f.type == pa.uint64() else f.type) for f in schema])
+    """The schema with types that Spark has: it knows no unsigned integers, and no times without a date."""
+    return pa.schema([pa.field(f.name, _SPARK_TYPES.get(f.type, f.type)) for f in schema])
 
 
 def as_spark_types(table: pa.Table) -> pa.Table:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpuengine.io.schema import Facts as Facts
     from gpuengine.io.schema import arrow_schema as arrow_schema
     from gpuengine.io.schema import arrow_type as arrow_type
+    from gpuengine.io.schema import outer_schema as outer_schema
     from gpuengine.io.tabular import from_tabular as from_tabular
     from gpuengine.io.write import write_facts as write_facts
     from gpuengine.io.write import write_stdout as write_stdout
@@ -25,6 +26,7 @@ _HOME = {
     "arrow_type": "schema",
     "find_facts": "locate",
     "from_tabular": "tabular",
+    "outer_schema": "schema",
     "output_path": "locate",
     "read_facts": "read",
     "write_facts": "write",
@@ -37,6 +39,7 @@ __all__ = [
     "arrow_type",
     "find_facts",
     "from_tabular",
+    "outer_schema",
     "output_path",
     "read_facts",
     "write_facts",

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from gpuengine.io.admission import PLAIN, Admission
 from gpuengine.io.arrays import column, values
 from gpuengine.io.convert import shown
+from gpuengine.io.logical import to_numbers
 from gpuengine.io.options import Dialect
 from gpuengine.io.scan import Problem, RowScanner, Value
 from gpuengine.io.schema import ANY_TEXT, NESTED, TEXTUAL, NestedTerms, arrow_schema
@@ -30,10 +32,13 @@ class BlockReader:
         dialect: Dialect,
         first_row: bytes,
         terms: NestedTerms = ANY_TEXT,
+        admission: Admission = PLAIN,
     ) -> None:
         assert dialect.delimiter is not None
         self.schema = arrow_schema(attributes)
-        self.scanner = RowScanner(attributes, dialect)
+        self.scanner = RowScanner(attributes, dialect, admission)
+        self._nullable = [a.type.kind not in TEXTUAL and admission.admits(a) for a in attributes]
+        self._logical = [i for i, a in enumerate(attributes) if a.type.logical]
         self.headers = dialect.headers
         self._attributes = attributes
         self._dialect = dialect
@@ -58,8 +63,7 @@ class BlockReader:
     def whole(self, source: Source, threads: int | None) -> pa.Table | None:
         """All of the source, or None if some of it must be read exactly."""
         charge(self._bytes(source), f"parsing {source.name}")
-        table = self._parse_whole(source, threads) if self._vectorisable else None
-        return None if table is None or self._has_bad_nested(table) else table
+        return self._finished(self._parse_whole(source, threads) if self._vectorisable else None)
 
     def _bytes(self, source: Source) -> int:
         """What the columns of all rows take, about: numbers eight bytes, texts themselves and an offset."""
@@ -72,8 +76,14 @@ class BlockReader:
         """A block of whole rows, or None if some of it must be read exactly."""
         if block.startswith(BYTE_ORDER_MARK):  # it is data, but pyarrow would drop it
             block = BYTE_ORDER_MARK + block
-        table = self._parse_bytes(block, skip_rows=0, parallel=False) if self._vectorisable else None
-        return None if table is None or self._has_bad_nested(table) else table
+        return self._finished(
+            self._parse_bytes(block, skip_rows=0, parallel=False) if self._vectorisable else None
+        )
+
+    def _finished(self, table: pa.Table | None) -> pa.Table | None:
+        """What pyarrow read in the relation's types, or None if some of it must be read exactly."""
+        typed = None if table is None else self._typed(table)
+        return None if typed is None or self._has_bad_nested(typed) else typed
 
     def rows(self, block: bytes, first_line: int, *, first_only: bool) -> tuple[pa.Table, list[Problem]]:
         """The good rows of a block, read one by one, and what is wrong with the others, in order.
@@ -94,7 +104,11 @@ class BlockReader:
         return self._table(kept), bad
 
     def _table(self, rows: list[tuple[Value, ...]]) -> pa.Table:
-        arrays = [column([row[i] for row in rows], field.type) for i, field in enumerate(self.schema)]
+        arrays = []
+        for i, field in enumerate(self.schema):
+            found = [row[i] for row in rows]
+            has_null = self._nullable[i] and None in found
+            arrays.append(pa.array(found, field.type) if has_null else column(found, field.type))
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
     def _nested_reasons(self, rows: list[tuple[Value, ...]], first_only: bool) -> dict[int, str]:
@@ -151,6 +165,7 @@ class BlockReader:
         names = [str(i) for i in range(self._file_columns)]
         picked = [names[c] for c in self._columns]
         types = dict(zip(picked, self.schema.types, strict=True))
+        types |= {picked[i]: pa.string() for i in self._logical}
         try:
             table = csv.read_csv(
                 stream,
@@ -171,7 +186,7 @@ class BlockReader:
                 csv.ConvertOptions(
                     check_utf8=True,
                     column_types=types,
-                    null_values=[],
+                    null_values=[""] if any(self._nullable) else [],
                     strings_can_be_null=False,
                     include_columns=picked,
                 ),
@@ -180,16 +195,47 @@ class BlockReader:
             return None
         return None if self._suspicious(table) else table.rename_columns(self.schema.names)
 
+    def _typed(self, table: pa.Table) -> pa.Table | None:
+        """The table with numbers for texts of logical types, or None if some must be read exactly."""
+        if any(table.column(i).null_count for i, nullable in enumerate(self._nullable) if not nullable):
+            return None
+        for i in self._logical:
+            texts = table.column(i)
+            if self._nullable[i]:
+                from pyarrow import compute
+
+                texts = compute.if_else(compute.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+            try:
+                numbers = to_numbers(texts, self._attributes[i].type)
+            except pa.ArrowInvalid:
+                return None
+            table = table.set_column(i, self.schema.field(i), numbers)
+        return table
+
     def _has_bad_nested(self, table: pa.Table) -> bool:
         spaces = ((i, self._attributes[i].type.space) for i in self._nested)
         return any(self._terms.bad_values(space, table.column(i), first_only=True) for i, space in spaces)
 
     def _suspicious(self, table: pa.Table) -> bool:
         """Did pyarrow accept what may be an empty line, or a float beyond all floats?"""
+        if any(self._nullable) and self._file_columns > 1 and _has_blank_row(table):
+            return True
         if self._check_empty and any(_has_empty_row(batch) for batch in table.to_batches()):
             return True
         chunks = (chunk for i in self._floats for chunk in table.column(i).chunks)
         return any(bool(np.isinf(values(chunk, np.float64)).any()) for chunk in chunks)
+
+
+def _has_blank_row(table: pa.Table) -> bool:
+    """Is nothing in all fields of a row? Then its line may be empty."""
+    from pyarrow import compute
+
+    blank = None
+    for fields in table.columns:
+        is_text = pa.types.is_string(fields.type)
+        empty = compute.equal(fields, "") if is_text else compute.is_null(fields)
+        blank = empty if blank is None else compute.and_(blank, empty)
+    return bool(compute.any(blank).as_py())
 
 
 def _has_empty_row(batch: pa.RecordBatch) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from gpuengine.errors import DataError, MemoryBudgetError
+from gpuengine.io.admission import Admission
 from gpuengine.io.conform import Place, check_columns, conform
 from gpuengine.io.ipc_sizes import stated_sizes
 from gpuengine.io.options import Format, pick_columns
@@ -37,9 +38,10 @@ def read_columnar(
     skip_bad_rows: bool,
     threads: int | None,
     terms: NestedTerms,
+    admission: Admission,
 ) -> Facts:
     """The facts in a columnar file, in the relation's types. Raises `DataError`."""
-    place = Place(f"{path}: {relation}", relation, skip_bad_rows, terms)
+    place = Place(f"{path}: {relation}", relation, skip_bad_rows, terms, admission)
     wanted = [a.name for a in attributes]
     table, columns = _read(path, format, wanted, columns, place, threads != 1)
     if not attributes:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from gpuengine.errors import DataError
-from gpuengine.io.convert import from_object, shown
+from gpuengine.io.admission import NULLS_HINT, PLAIN, Admission
+from gpuengine.io.convert import shown
+from gpuengine.io.logical import advice, takes, to_numbers, value_of_object
 from gpuengine.io.options import pick_columns
 from gpuengine.io.schema import (
     ANY_TEXT,
@@ -21,7 +24,7 @@ from gpuengine.io.schema import (
     arrow_type,
     nullary,
 )
-from gpuengine.language.program import Attribute, Kind
+from gpuengine.language.program import Attribute, Type
 from gpuengine.limits import charge
 
 _SLICE = 4096  # rows that are looked at one by one when a cast of them fails
@@ -36,6 +39,7 @@ class Place:
     relation: str
     skip_bad_rows: bool = False
     terms: NestedTerms = ANY_TEXT
+    admission: Admission = PLAIN
     bad_rows: dict[int, str] = field(default_factory=dict)  # row -> message
 
     def note(self, row: int, column: int, attribute: Attribute, reason: str) -> None:
@@ -43,7 +47,7 @@ class Place:
         where = f"row {row} (counted from 0), column {column + 1} ({attribute.name}: {attribute.type.name})"
         message = f"{self.name}: {where}: {reason}"
         if not self.skip_bad_rows:
-            raise DataError(message)
+            raise DataError(f"{message}\n  hint: {NULLS_HINT}" if reason.startswith("null;") else message)
         self.bad_rows.setdefault(row, message)
 
 
@@ -69,7 +73,9 @@ def conform(
     result = [conform_column(table.column(i), i, a, place) for i, a in zip(picked, attributes, strict=True)]
     schema = pa.schema([pa.field(a.name, c.type) for a, c in zip(attributes, result, strict=True)])
     conformed = pa.Table.from_arrays(result, schema=schema)
-    return _without(place.bad_rows, conformed) if place.bad_rows else Facts(conformed)
+    facts = _without(place.bad_rows, conformed) if place.bad_rows else Facts(conformed)
+    facts.table = place.admission.settle(facts.table, attributes, place.name)
+    return facts
 
 
 def check_columns(table: pa.Table, where: str) -> None:
@@ -97,7 +103,8 @@ def _without(bad: dict[int, str], table: pa.Table) -> Facts:
 def conform_column(
     column: pa.ChunkedArray, index: int, attribute: Attribute, place: Place
 ) -> pa.ChunkedArray:
-    """`column` in the attribute's type; bad values are noted in `place`, some of which become null.
+    """`column` in the attribute's type; bad values are noted in `place`, some of which become null, and nulls
+    that are admitted stay for `Admission.settle`.
 
     Nothing is read of a column whose offsets, indexes or text could lead outside its buffers.
     """
@@ -108,11 +115,14 @@ def conform_column(
         raise DataError(f"{place.name}: {where}: damaged Arrow data: {error}") from error
     converted = _converted(column, index, attribute, place)
     if attribute.type.kind in NESTED:
-        # What is null has been noted before, and the first note about a row counts.
+        # What is null has been noted before, and the first note about a row counts; or it is admitted.
         texts = converted.fill_null("") if converted.null_count else converted
-        bad = place.terms.bad_values(attribute.type.space, texts, first_only=not place.skip_bad_rows)
+        admitted = converted.null_count > 0 and place.admission.admits(attribute)
+        first_only = not place.skip_bad_rows and not admitted
+        bad = place.terms.bad_values(attribute.type.space, texts, first_only=first_only)
         for row, reason in bad.items():
-            place.note(row, index, attribute, f"{shown(texts[row].as_py())} {reason}")
+            if not admitted or converted[row].is_valid:
+                place.note(row, index, attribute, f"{shown(texts[row].as_py())} {reason}")
     return converted
 
 
@@ -120,14 +130,14 @@ def _converted(column: pa.ChunkedArray, index: int, attribute: Attribute, place:
     target = arrow_type(attribute.type)
     if len(column) == 0:
         return pa.chunked_array([], target)
-    column = _without_view_dictionaries(column)
+    column = place.admission.without_dates(_without_view_dictionaries(column), attribute)
     _check_type(column, index, attribute, place)
-    if column.null_count == 0:
-        if column.type == target or _too_large_for_string(column):
+    if column.null_count == 0 or place.admission.admits(attribute):
+        if (column.type == target and not attribute.type.logical) or _too_large_for_string(column):
             return column
         charge(_bytes_as(column, target), f"{place.name}: {attribute.name} as {target}")
         try:
-            return column.cast(target)
+            return _cast(column, attribute.type)
         except pa.ArrowInvalid:
             pass
     pieces = [
@@ -137,41 +147,60 @@ def _converted(column: pa.ChunkedArray, index: int, attribute: Attribute, place:
     return pa.chunked_array([chunk for piece in pieces for chunk in piece.chunks], target)
 
 
+def _cast(column: pa.ChunkedArray, type: Type) -> pa.ChunkedArray:
+    """Raises `pa.ArrowInvalid` if some values do not fit, or must be looked at one by one."""
+    if not type.logical or pt.is_null(column.type):
+        return column.cast(arrow_type(type))
+    if pt.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return to_numbers(column, type)
+
+
 def _piece(
     piece: pa.ChunkedArray, start: int, index: int, attribute: Attribute, place: Place
 ) -> pa.ChunkedArray:
     target = arrow_type(attribute.type)
-    kind = attribute.type.kind
-    if piece.null_count == 0:
+    admitted = place.admission.admits(attribute)
+    if piece.null_count == 0 or admitted:
         try:
-            return piece.cast(target)
+            return _cast(piece, attribute.type)
         except pa.ArrowInvalid:
             pass
     values: list[int | float | str | None] = []
-    for row, value in enumerate(piece.to_pylist(), start):
+    for row, value in enumerate(_objects(piece), start):
         try:
-            values.append(from_object(value, kind))
+            values.append(None if value is None and admitted else value_of_object(value, attribute.type))
         except ValueError as error:
             place.note(row, index, attribute, str(error))
             values.append(None)
     return pa.chunked_array([pa.array(values, target)])
 
 
+def _objects(piece: pa.ChunkedArray) -> list[Any]:
+    try:
+        return list(piece.to_pylist())
+    except (ValueError, OverflowError):  # moments before the year 1 or after 9999, which Python has not
+        return list(piece.cast(pa.string()).to_pylist())
+
+
 def _check_type(column: pa.ChunkedArray, index: int, attribute: Attribute, place: Place) -> None:
-    if _castable(column.type, attribute.type.kind):
+    if _castable(column.type, attribute.type):
         return
     row = next((i for i in range(len(column)) if column[i].is_valid), 0)
-    reason = f"{shown(column[row].as_py())}: the column holds {column.type}, not {attribute.type.name}"
-    Place(place.name, place.relation).note(row, index, attribute, reason)
+    value = shown(_objects(column.slice(row, 1))[0])
+    reason = f"{value}: the column holds {column.type}, not {attribute.type.name}"
+    Place(place.name, place.relation).note(row, index, attribute, reason + advice(column.type, attribute))
 
 
-def _castable(source: pa.DataType, kind: Kind) -> bool:
-    """Do values of an Arrow type mean the same in a column of `kind`?  Dates and times, for one, do not."""
+def _castable(source: pa.DataType, type: Type) -> bool:
+    """Do values of an Arrow type mean the same in a column of `type`?  Dates and numbers, for one, do not."""
     if pt.is_null(source):
         return True
     if pt.is_dictionary(source):
         source = source.value_type
-    if kind in TEXTUAL:
+    if type.logical:
+        return takes(source, type)
+    if type.kind in TEXTUAL:
         return (
             pt.is_string(source)
             or pt.is_large_string(source)

@@ -10,12 +10,15 @@ for reading, without extensions, and DuckDB may touch no other file.
 | unsigned | INTEGER of the same 64 bits, as Soufflé has it | UBIGINT |
 | float | of no type: reals, and a NaN, which SQLite lacks, as the text nan | DOUBLE |
 | symbol, record, ADT value | TEXT | VARCHAR |
+| boolean | INTEGER, 0 or 1 | BOOLEAN |
+| date, time, timestamp, instant | TEXT | DATE, TIME, TIMESTAMP, TIMESTAMPTZ |
+| decimal_2 | TEXT | DECIMAL(19, 2) |
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +26,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from gpuengine.errors import DataError
+from gpuengine.io.admission import Admission
 from gpuengine.io.conform import Place, conform
 from gpuengine.io.convert import shown
+from gpuengine.io.logical import from_digits, value_of_object
 from gpuengine.io.options import Format, pick_columns
 from gpuengine.io.schema import TEXTUAL, Facts, NestedTerms, arrow_schema, nullary
 from gpuengine.io.tabular import arrow_column
-from gpuengine.language.program import Attribute, Kind
+from gpuengine.language.program import Attribute, Kind, Type
 from gpuengine.limits import check
 
 if TYPE_CHECKING:
@@ -38,6 +43,13 @@ _ROWS = 1 << 16
 # A column of type REAL would take -0.0 for 0.
 _SQLITE_TYPES = {Kind.NUMBER: "INTEGER", Kind.UNSIGNED: "INTEGER", Kind.FLOAT: ""}
 _DUCKDB_TYPES = {Kind.NUMBER: "BIGINT", Kind.UNSIGNED: "UBIGINT", Kind.FLOAT: "DOUBLE"}
+_DUCKDB_LOGICAL = {
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "time": "TIME",
+    "timestamp": "TIMESTAMP",
+    "instant": "TIMESTAMPTZ",
+}
 _NULLARY = "()"
 """The column of a relation without attributes, which has a row if it holds."""
 
@@ -57,11 +69,12 @@ def read_database(
     relation: str,
     skip_bad_rows: bool,
     terms: NestedTerms,
+    admission: Admission,
 ) -> Facts:
     """The facts in a table or view of a database. Raises `DataError`."""
     if "\0" in table:
         raise DataError(f"{path}: {table!r} is no name of a table")
-    place = Place(f"{path}: {relation}", relation, skip_bad_rows, terms)
+    place = Place(f"{path}: {relation}", relation, skip_bad_rows, terms, admission)
     if format is Format.DUCKDB:
         return _read_duckdb(path, table, attributes, columns, place)
     with _sqlite(path, "ro") as database:
@@ -125,7 +138,15 @@ def _sqlite_column(
 ) -> pa.ChunkedArray:
     """Values as SQLite has them: numbers may be texts, and unsigned ones their 64 bits as a signed number."""
     kind = attribute.type.kind
-    if kind is Kind.UNSIGNED:
+    if attribute.type.logical:
+        for row, value in enumerate(values):
+            if value is not None:
+                try:
+                    values[row] = value_of_object(value, attribute.type)
+                except ValueError as error:
+                    place.note(first + row, index, attribute, str(error))
+                    values[row] = None
+    elif kind is Kind.UNSIGNED:
         values = [v + (1 << 64) if isinstance(v, int) and v < 0 else v for v in values]
     if kind not in TEXTUAL and any(isinstance(value, str) for value in values):
         read = float if kind is Kind.FLOAT else int
@@ -136,10 +157,14 @@ def _sqlite_column(
                 except ValueError:
                     place.note(first + row, index, attribute, f"{shown(value)} is no {attribute.type.name}")
                     values[row] = None
-    if any(value is None for value in values) and not place.bad_rows:
+    has_null = any(value is None for value in values)
+    if has_null and not place.bad_rows and not place.admission.admits(attribute):
         row = next(row for row, value in enumerate(values) if value is None)
         place.note(first + row, index, attribute, "null; facts have no nulls")
-    if place.bad_rows:
+    if attribute.type.logical:
+        # Of a decimal these are its digits, which a whole number would not be.
+        return pa.chunked_array([from_digits(values, attribute.type)])
+    if place.bad_rows or has_null:
         return pa.chunked_array([pa.array(values, arrow_schema([attribute]).types[0])])
     return arrow_column(values, attribute, index, place)
 
@@ -222,7 +247,7 @@ def write_database(
         kind = database.execute("SELECT type FROM sqlite_master WHERE name = ?", (table,)).fetchone()
         if kind is not None:
             database.execute(f"DROP {'VIEW' if kind[0] == 'view' else 'TABLE'} {quoted(table)}")
-        database.execute(f"CREATE TABLE {quoted(table)} ({_columns(attributes, _SQLITE_TYPES, 'TEXT')})")
+        database.execute(f"CREATE TABLE {quoted(table)} ({_columns(attributes, _sqlite_type)})")
         places = ", ".join("?" * max(len(attributes), 1))
         insert = f"INSERT INTO {quoted(table)} VALUES ({places})"
         rows = 0
@@ -234,13 +259,27 @@ def write_database(
     return rows
 
 
-def _columns(attributes: Sequence[Attribute], types: dict[Kind, str], text: str) -> str:
-    declared = [f"{quoted(a.name)} {types.get(a.type.kind, text)}" for a in attributes]
+def _sqlite_type(type: Type) -> str:
+    if type.logical:
+        return "INTEGER" if type.logical == "boolean" else "TEXT"
+    return _SQLITE_TYPES.get(type.kind, "TEXT")
+
+
+def _duckdb_type(type: Type) -> str:
+    if type.logical.startswith("decimal"):
+        return f"DECIMAL(19, {type.logical.removeprefix('decimal_')})"
+    return _DUCKDB_LOGICAL.get(type.logical) or _DUCKDB_TYPES.get(type.kind, "VARCHAR")
+
+
+def _columns(attributes: Sequence[Attribute], name: Callable[[Type], str]) -> str:
+    declared = [f"{quoted(a.name)} {name(a.type)}" for a in attributes]
     return ", ".join(declared) or f"{quoted(_NULLARY)} INTEGER"
 
 
 def _for_sqlite(column: pa.Array, attribute: Attribute) -> list[Any]:
-    if attribute.type.kind is Kind.UNSIGNED:
+    if attribute.type.logical:
+        column = column.cast(pa.int64() if attribute.type.logical == "boolean" else pa.string())
+    elif attribute.type.kind is Kind.UNSIGNED:
         column = column.view(pa.int64())
     values: list[Any] = column.to_pylist()
     if attribute.type.kind is Kind.FLOAT:
@@ -265,9 +304,7 @@ def _write_duckdb(
             kind = database.execute(known, [table]).fetchone()
             if kind is not None:
                 database.execute(f"DROP {'VIEW' if kind[0] == 'VIEW' else 'TABLE'} {quoted(table)}")
-            database.execute(
-                f"CREATE TABLE {quoted(table)} ({_columns(attributes, _DUCKDB_TYPES, 'VARCHAR')})"
-            )
+            database.execute(f"CREATE TABLE {quoted(table)} ({_columns(attributes, _duckdb_type)})")
             rows = 0
             for batch in batches:
                 given = (

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from gpuengine.errors import DataError
+from gpuengine.io.admission import Admission
 from gpuengine.io.schema import Facts, NestedTerms, nullary
 from gpuengine.io.source import open_text
 from gpuengine.io.tabular import from_tabular
@@ -23,7 +24,14 @@ _TIMES_LARGER = 8
 """What JSON takes as values of Python, about, for each byte of it."""
 
 
-def read_json(path: Path, attributes: Sequence[Attribute], *, relation: str, terms: NestedTerms) -> Facts:
+def read_json(
+    path: Path,
+    attributes: Sequence[Attribute],
+    *,
+    relation: str,
+    terms: NestedTerms,
+    admission: Admission,
+) -> Facts:
     """The facts in a file of JSON, or in standard input. Raises `DataError`."""
     source = open_text(path)
     text = source.all()
@@ -39,7 +47,8 @@ def read_json(path: Path, attributes: Sequence[Attribute], *, relation: str, ter
     for place, attribute in enumerate(attributes):
         if attribute.type.kind is Kind.RECORD:
             _name_nils(rows, place, attribute.name)
-    return Facts(from_tabular(rows, attributes, relation=f"{source.name}: {relation}", terms=terms))
+    where = f"{source.name}: {relation}"
+    return Facts(from_tabular(rows, attributes, relation=where, terms=terms, admission=admission))
 
 
 def _name_nils(rows: list[Any], place: int, name: str) -> None:
@@ -76,4 +85,4 @@ def write_json(
 
 
 def _text(row: Any) -> str:
-    return json.dumps(row, ensure_ascii=False)
+    return json.dumps(row, ensure_ascii=False, default=str)  # dates and times as texts, and so decimals

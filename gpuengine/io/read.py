@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from gpuengine.errors import DataError
+from gpuengine.io.admission import PLAIN, Admission
 from gpuengine.io.locate import STDIN, part_files
 from gpuengine.io.options import DATABASES, Format, format_of, reading_dialect
 from gpuengine.io.schema import ANY_TEXT, MAX_MESSAGES, Facts, NestedTerms, empty_table, nullary
@@ -25,18 +26,23 @@ def read_facts(
     on_error: OnError = "fail",
     threads: int | None = None,
     terms: NestedTerms = ANY_TEXT,
+    admission: Admission = PLAIN,
 ) -> Facts:
     """The facts of `relation` in a file, a directory of part files or a glob; ``-`` is standard input.
 
-    `params` are those of ``.input`` (``IO delimiter headers columns rfc4180``); without ``IO=`` the
-    extension names the format. `threads` 1 keeps the reading on the calling thread. `terms` say which
-    texts are bad values in columns of records and ADTs; without them, all are taken.
+    `params` are those of ``.input`` (``IO delimiter headers columns rfc4180 nulls dates``); without ``IO=``
+    the extension names the format. `threads` 1 keeps the reading on the calling thread. `terms` say which
+    texts are bad values in columns of records and ADTs; without them, all are taken. `admission` says what
+    becomes of nulls, dates and times unless `params` do.
     A bad value, column count or encoding raises `DataError` with file, line, column and value and
     nothing is returned, or with `on_error` "skip" leaves the row out and counts it.
     """
+    admission = admission.said(params)
     try:
         parts = [path] if path == STDIN else part_files(path)
-        results = [_read_part(p, attributes, params, relation, on_error, threads, terms) for p in parts]
+        results = [
+            _read_part(p, attributes, params, relation, on_error, threads, terms, admission) for p in parts
+        ]
     except OSError as error:
         raise DataError(f"{error.filename or path}: {error.strerror or error}") from error
     if len(results) == 1:
@@ -52,18 +58,26 @@ def _read_part(
     on_error: OnError,
     threads: int | None,
     terms: NestedTerms,
+    admission: Admission,
 ) -> Facts:
     is_rdf = "IO" not in params and format_of_name(path) is not None
     format = Format.RDF if is_rdf else format_of(path, params)
     dialect = reading_dialect(path, params, len(attributes))
     if format is Format.TEXT:
         return read_text(
-            path, attributes, dialect, relation=relation, on_error=on_error, threads=threads, terms=terms
+            path,
+            attributes,
+            dialect,
+            relation=relation,
+            on_error=on_error,
+            threads=threads,
+            terms=terms,
+            admission=admission,
         )
     if format is Format.JSON:
         from gpuengine.io.json_rows import read_json
 
-        return read_json(path, attributes, relation=relation, terms=terms)
+        return read_json(path, attributes, relation=relation, terms=terms, admission=admission)
     if format in DATABASES:
         from gpuengine.io.databases import read_database
 
@@ -76,6 +90,7 @@ def _read_part(
             relation=relation,
             skip_bad_rows=on_error == "skip",
             terms=terms,
+            admission=admission,
         )
     if format is Format.RDF:
         from gpuengine.io.triples.facts import read_triples
@@ -92,6 +107,7 @@ def _read_part(
         skip_bad_rows=on_error == "skip",
         threads=threads,
         terms=terms,
+        admission=admission,
     )
 
 

@@ -11,12 +11,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gpuengine.io.convert import from_text, shown
+from gpuengine.io.admission import PLAIN, Admission
+from gpuengine.io.convert import shown
+from gpuengine.io.logical import value_of_text
 from gpuengine.io.options import Dialect
-from gpuengine.io.schema import NESTED
+from gpuengine.io.schema import NESTED, TEXTUAL
 from gpuengine.language.program import Attribute, Kind
 
-Value = int | float | str
+Value = int | float | str | None
 
 _QUOTED_SYMBOL = re.compile(rb'\s*+"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
@@ -32,7 +34,9 @@ class Problem:
 class RowScanner:
     """Reads blocks of whole rows in one settled dialect."""
 
-    def __init__(self, attributes: Sequence[Attribute], dialect: Dialect) -> None:
+    def __init__(
+        self, attributes: Sequence[Attribute], dialect: Dialect, admission: Admission = PLAIN
+    ) -> None:
         assert dialect.delimiter is not None
         self._attributes = attributes
         self._dialect = dialect
@@ -44,6 +48,12 @@ class RowScanner:
         self._split = self._splitter()
         columns = dialect.columns if dialect.columns is not None else tuple(range(len(attributes)))
         self._picks = list(zip(columns, attributes, strict=True))
+        # An empty field is a null where nulls are admitted, unless it is a text.
+        self._nullable = {
+            i
+            for i, attribute in enumerate(attributes)
+            if attribute.type.kind not in TEXTUAL and admission.admits(attribute)
+        }
 
     def blocks(self, data: bytes, start: int, size: int) -> Iterator[bytes]:
         """Cut ``data[start:]`` into pieces of about `size` bytes that hold whole rows."""
@@ -147,8 +157,11 @@ class RowScanner:
         self._check_count(row, fields)
         values: list[Value] = []
         for position, (column, attribute) in enumerate(self._picks):
+            if not fields[column] and position in self._nullable:
+                values.append(None)
+                continue
             try:
-                values.append(from_text(fields[column], attribute.type.kind))
+                values.append(value_of_text(fields[column], attribute.type))
             except ValueError as error:
                 raise ValueError(f"{self.place(position)}: {error}") from None
         return tuple(values)

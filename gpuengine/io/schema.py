@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from gpuengine.io.logical import outer_type
 from gpuengine.language.program import Attribute, Branch, Kind, Type
 
 _ARROW = {
@@ -65,13 +66,19 @@ ANY_TEXT = AnyText()
 
 
 def arrow_type(type: Type) -> pa.DataType:
-    """The Arrow type of a column; records and ADTs travel as Soufflé's text, ``[1, [2, nil]]``, ``$B(1)``."""
+    """The Arrow type of a column as it is interned; records and ADTs travel as Soufflé's text,
+    ``[1, [2, nil]]``, ``$B(1)``."""
     return _ARROW[type.kind]
 
 
 def arrow_schema(attributes: Sequence[Attribute]) -> pa.Schema:
-    """The schema of a relation's table."""
+    """The schema of a relation's table as it is interned: dates, for one, are numbers in it."""
     return pa.schema([pa.field(a.name, arrow_type(a.type)) for a in attributes])
+
+
+def outer_schema(attributes: Sequence[Attribute]) -> pa.Schema:
+    """The schema of a relation's table as it is handed out: dates are dates."""
+    return pa.schema([pa.field(a.name, outer_type(a.type) or arrow_type(a.type)) for a in attributes])
 
 
 def empty_table(attributes: Sequence[Attribute]) -> pa.Table:

@@ -13,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from gpuengine.errors import DataError
+from gpuengine.io.admission import PLAIN, Admission
 from gpuengine.io.arrays import column, from_numpy
 from gpuengine.io.conform import Place, conform, conform_column
-from gpuengine.io.convert import from_object, shown
+from gpuengine.io.convert import shown
+from gpuengine.io.logical import value_of_object
 from gpuengine.io.options import pick_columns
 from gpuengine.io.records import record_text
 from gpuengine.io.schema import ANY_TEXT, NESTED, NestedTerms, arrow_type, nullary
@@ -34,6 +36,7 @@ def from_tabular(
     relation: str,
     params: Mapping[str, str] | None = None,
     terms: NestedTerms = ANY_TEXT,
+    admission: Admission = PLAIN,
 ) -> pa.Table:
     """`obj` as the table of `relation`: its columns, names and types, no nulls.
 
@@ -41,15 +44,19 @@ def from_tabular(
     arrays; whatever speaks the Arrow PyCapsule protocol; pandas and polars frames; NumPy arrays
     (n x arity, structured, or one column) and what DLPack makes one; a mapping of names to columns; an
     iterable of rows (sequences or mappings; plain values for a single column). Columns match as
-    `pick_columns` says. Values must be exactly representable, and texts of records and
-    ADT values be such to `terms`: otherwise `DataError` names relation, column, row and value.
+    `pick_columns` says. `admission` says what becomes of nulls, dates and times. Values must be exactly
+    representable, and texts of records and ADT values be such to `terms`: otherwise `DataError` names
+    relation, column, row and value.
     """
     if isinstance(obj, str | os.PathLike):
         from gpuengine.io.read import read_facts
 
         path = Path(obj).expanduser()
-        return read_facts(path, attributes, params or {}, relation=relation, terms=terms).table
-    place = Place(relation, relation, terms=terms)
+        facts = read_facts(
+            path, attributes, params or {}, relation=relation, terms=terms, admission=admission
+        )
+        return facts.table
+    place = Place(relation, relation, terms=terms, admission=admission)
     if not attributes:
         return nullary(_has_rows(obj, relation))
     try:
@@ -60,7 +67,8 @@ def from_tabular(
         names, columns = _columns(obj, attributes, relation)
         picked = pick_columns(names, [a.name for a in attributes], None, relation, relation=relation)
         arrays = [arrow_column(columns[i], a, i, place) for i, a in zip(picked, attributes, strict=True)]
-        return _table([a.name for a in attributes], arrays, relation)
+        table = _table([a.name for a in attributes], arrays, relation)
+        return admission.settle(table, attributes, relation)
     return conform(table, attributes, place).table
 
 
@@ -234,6 +242,8 @@ def _exact_type(values: Iterable[Any], attribute: Attribute) -> pa.DataType | No
     """The type to build at once, ten times faster than inferring it, where Arrow then loses nothing:
     it would cut a float to an integer, so only columns of one Python type qualify."""
     types = set(map(type, values))
+    if attribute.type.logical:
+        return None
     if types == {int} and attribute.type.kind in (Kind.NUMBER, Kind.UNSIGNED):
         return arrow_type(attribute.type)
     if types == {float}:
@@ -243,14 +253,21 @@ def _exact_type(values: Iterable[Any], attribute: Attribute) -> pa.DataType | No
 
 def _one_by_one(values: list[Any], attribute: Attribute, index: int, place: Place) -> pa.Array:
     kind = attribute.type.kind
-    converted: list[int | float | str] = []
+    admitted = place.admission.admits(attribute)
+    has_null = False
+    converted: list[int | float | str | None] = []
     for row, value in enumerate(values):
+        if value is None and admitted and kind is not Kind.RECORD:
+            has_null = True
+            converted.append(None)
+            continue
         try:
             text = record_text(value, attribute.type, place.terms) if kind in NESTED else value
-            converted.append(from_object(text, kind))
+            converted.append(value_of_object(text, attribute.type))
         except ValueError as error:
             place.note(row, index, attribute, str(error))
-    return column(converted, arrow_type(attribute.type))
+    target = arrow_type(attribute.type)
+    return pa.array(converted, target) if has_null else column(converted, target)
 
 
 def _table(names: list[str], arrays: Sequence[Any], relation: str) -> pa.Table:

@@ -17,6 +17,7 @@ from typing import Literal
 import pyarrow as pa
 
 from gpuengine.errors import DataError
+from gpuengine.io.admission import Admission
 from gpuengine.io.blocks import BLOCK, BlockReader
 from gpuengine.io.options import Dialect
 from gpuengine.io.scan import Problem
@@ -39,6 +40,7 @@ def read_text(
     on_error: OnError,
     threads: int | None,
     terms: NestedTerms,
+    admission: Admission,
 ) -> Facts:
     """The facts in a text file; gzip and zstd are recognised by content. Raises `DataError`."""
     source = open_text(path)
@@ -50,13 +52,16 @@ def read_text(
     if dialect.headers:
         header = line_at(source.head, first_row(source.head, replace(dialect, headers=False))[0])
         dialect = dialect.named(header, attributes, f"{source.name}: {relation}", relation)
-    reader = BlockReader(attributes, dialect, line_at(source.head, start), terms)
+    reader = BlockReader(attributes, dialect, line_at(source.head, start), terms, admission)
     if start >= len(source.head):
         return Facts(empty_table(attributes))
     table = reader.whole(source, threads)
     if table is not None:
-        return Facts(table)
-    return _read_blocks(reader, source, start, first_line, relation, on_error)
+        facts = Facts(table)
+    else:
+        facts = _read_blocks(reader, source, start, first_line, relation, on_error)
+    facts.table = admission.settle(facts.table, attributes, f"{source.name}: {relation}")
+    return facts
 
 
 def _read_blocks(

@@ -13,7 +13,7 @@ import pyarrow as pa
 from gpuengine.io.format import RowFormatter
 from gpuengine.io.options import DATABASES, Format, codec_of, format_of, text_dialect
 from gpuengine.io.replacing import Replacement
-from gpuengine.io.schema import arrow_schema
+from gpuengine.io.schema import outer_schema
 from gpuengine.io.source import BYTE_ORDER_MARK
 from gpuengine.language.program import Attribute
 
@@ -159,7 +159,7 @@ def _write_arrow(
 
 
 def _file_schema(attributes: Sequence[Attribute]) -> pa.Schema:
-    return arrow_schema(attributes) if attributes else _NULLARY
+    return outer_schema(attributes) if attributes else _NULLARY
 
 
 def _conformed(

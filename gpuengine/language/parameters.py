@@ -21,7 +21,10 @@ IO_NAMES = {
 
 _WITH_MEANING = (
     *("IO", "filename", "delimiter", "rfc4180", "headers", "columns", "compress", "name", "dbname", "format"),
+    *("nulls", "dates"),
 )
+DATES = ("days", "text")
+"""What columns of dates and times may become where numbers or symbols are declared."""
 # Soufflé adds these to directives itself and prints them in transformed programs; they say nothing new.
 _INTERNAL = ("attributeNames", "auxArity", "auxValues", "operation", "params", "types")
 
@@ -66,6 +69,7 @@ def wrong(kind: str, params: Mapping[str, str], relation: Relation) -> Iterator[
     ]
     if kind == "input":
         checks.append(lambda: columns(params, relation.arity))
+        checks.append(lambda: _dates(params))
     for check in checks:
         try:
             check()
@@ -143,6 +147,12 @@ def _format(params: Mapping[str, str]) -> None:
     if params.get("format", "list") not in ("list", "object"):
         message = f'format="{params["format"]}" is no form of JSON'
         raise ParameterError("format", message, "write format=list or format=object")
+
+
+def _dates(params: Mapping[str, str]) -> None:
+    if params.get("dates", "days") not in DATES:
+        message = f'dates="{params["dates"]}" is not known'
+        raise ParameterError("dates", message, "write dates=days or dates=text")
 
 
 def _relation_name(params: Mapping[str, str], relation: Relation) -> None:

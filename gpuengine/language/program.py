@@ -34,12 +34,14 @@ class Type:
     """A resolved type. `space` names the id space its values are interned in.
 
     Subtypes and aliases of a primitive share the primitive's space (``"number"``, ``"symbol"``, ...);
-    a record or ADT type has a space of its own, named after the root declaration.
+    a record or ADT type has a space of its own, named after the root declaration. `logical` names the
+    built-in type whose values these numbers stand for outside the engine, such as ``"date"``; "" if none.
     """
 
     name: str
     kind: Kind
     space: str
+    logical: str = ""
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -49,6 +51,16 @@ NUMBER = Type("number", Kind.NUMBER, "number")
 UNSIGNED = Type("unsigned", Kind.UNSIGNED, "unsigned")
 FLOAT = Type("float", Kind.FLOAT, "float")
 SYMBOL = Type("symbol", Kind.SYMBOL, "symbol")
+
+MOST_DECIMALS = 18
+LOGICAL = {
+    name: Type(name, Kind.NUMBER, "number", name)
+    for name in (
+        *("boolean", "date", "time", "timestamp", "instant"),
+        *(f"decimal_{digits}" for digits in range(MOST_DECIMALS + 1)),
+    )
+}
+"""Built-in subtypes of number, by name, unless a program declares types of these names itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from gpuengine.errors import GpuEngineError
 from gpuengine.language.program import Program, Rule
 
+_MICROSECOND = timedelta(microseconds=1)
 _PARAMETER = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/|\$([A-Za-z_]\w*)', re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_?]\w*")
 _ASKED = re.compile(r"\s*(?:\?-)?\s*([A-Za-z_?]\w*(?:\s*,\s*[A-Za-z_?]\w*)*)\s*:(?![-=])")
@@ -64,10 +66,24 @@ def _spelled(name: str, value: Any) -> str:
         return '"' + escaped.replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r") + '"'
     if hasattr(value, "item"):
         value = value.item()
-    if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
+    value = _number(value)
+    if isinstance(value, int | float) and value == value:
         spelled = f"{value:.17f}" if isinstance(value, float) and "e" in repr(value) else repr(value)
         return f"({spelled})" if value < 0 else spelled
     raise GpuEngineError(
-        f"the parameter ${name} can't be {value!r}: it is a number or a text\n"
-        "  hint: records are written in the query"
+        f"the parameter ${name} can't be {value!r}: it is a number, a text, a date or a time\n"
+        "  hint: records are written in the query, and decimals are whole numbers of their last digit"
     )
+
+
+def _number(value: Any) -> Any:
+    """What a date, a time or a boolean is in a column that is declared so; other values as they are."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, datetime):
+        return (value - datetime(1970, 1, 1, tzinfo=None if value.tzinfo is None else UTC)) // _MICROSECOND
+    if isinstance(value, date):
+        return (value - date(1970, 1, 1)).days
+    if isinstance(value, time) and value.tzinfo is None:
+        return (datetime.combine(date(1970, 1, 1), value) - datetime(1970, 1, 1)) // _MICROSECOND
+    return value

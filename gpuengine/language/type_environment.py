@@ -10,6 +10,7 @@ from gpuengine.language.components import Scope
 from gpuengine.language.diagnostics import Reporter, nearest
 from gpuengine.language.program import (
     FLOAT,
+    LOGICAL,
     NUMBER,
     SYMBOL,
     UNSIGNED,
@@ -28,6 +29,10 @@ PRIMITIVES = {type_.name: type_ for type_ in (NUMBER, UNSIGNED, FLOAT, SYMBOL)}
 UNKNOWN = Type("?", Kind.NUMBER, "?")  # stands for a type with a reported error, and fits everything
 
 
+def _logical(type_: Type) -> bool:
+    return bool(type_.logical)
+
+
 class BranchOf(NamedTuple):
     type: Type
     branch: Branch
@@ -41,7 +46,7 @@ class TypeEnvironment:
     """
 
     def __init__(self) -> None:
-        self.types: dict[str, Type] = dict(PRIMITIVES)
+        self.types: dict[str, Type] = PRIMITIVES | LOGICAL
         self.roots: dict[str, Type] = dict(PRIMITIVES)  # by space
         self.records: dict[str, RecordType] = {}
         self.adts: dict[str, AdtType] = {}
@@ -71,6 +76,9 @@ class TypeEnvironment:
 
     def meet(self, first: Type, second: Type) -> Type | None:
         """The greatest type below both, None if there is none (or several: any of them then)."""
+        if self.lenient and first.logical != second.logical:
+            # So that the answers of a query are dates where its atoms have them, if all agree.
+            return self.root(first) if first.logical and second.logical else max(first, second, key=_logical)
         if self.is_subtype(first, second):
             return first
         if self.is_subtype(second, first):
@@ -126,6 +134,8 @@ class _Declarer:
         self._declared: dict[str, tuple[TypeDecl, Scope]] = {}
         for decl, scope in types:
             full = scope.prefix + decl.name.text
+            if full in LOGICAL:
+                self._environment.types.pop(full, None)  # the program means something else by it
             if full in self._declared or full in PRIMITIVES:
                 where = self._span(self._declared[full][0].name) if full in self._declared else None
                 self._error(
@@ -215,7 +225,8 @@ class _Declarer:
         if isinstance(decl, UnionDecl) and len(decl.members) == 1:
             environment.types[full] = first
             return
-        environment.types[full] = Type(full, first.kind, first.space)
+        logical = first.logical if all(member.logical == first.logical for member in members) else ""
+        environment.types[full] = Type(full, first.kind, first.space, logical)
         if isinstance(decl, SubtypeDecl):
             environment.add_edge(full, first.name)
             return

@@ -44,6 +44,8 @@ class Changeable(Protocol):
         *,
         on_error: Literal["fail", "skip"],
         params: Mapping[str, str] | None,
+        nulls: Any = "fail",
+        dates: Literal["days", "text"] | None = None,
         intern: bool,
     ) -> Facts:
         """Facts as users give them as columns of ids; without `intern`, only those with known terms."""
@@ -122,10 +124,18 @@ class Update(NotCopied):
         *,
         on_error: Literal["fail", "skip"] = "fail",
         params: Mapping[str, str] | None = None,
+        nulls: Any = "fail",
+        dates: Literal["days", "text"] | None = None,
     ) -> int:
         """State facts, given as to `Engine.load`; how many rows were read."""
         columns, rows = self._engine.encode_facts(
-            self._declared(relation), data, on_error=on_error, params=params, intern=True
+            self._declared(relation),
+            data,
+            on_error=on_error,
+            params=params,
+            nulls=nulls,
+            dates=dates,
+            intern=True,
         )
         deleted, inserted = self._of(relation)
         _take(deleted, columns, rows)
@@ -139,13 +149,21 @@ class Update(NotCopied):
         *,
         on_error: Literal["fail", "skip"] = "fail",
         params: Mapping[str, str] | None = None,
+        nulls: Any = "fail",
+        dates: Literal["days", "text"] | None = None,
     ) -> int:
         """State facts no longer, given as to `Engine.load`; how many rows name terms that are known.
 
         A fact that rules derive stays as long as they do. Facts that were not stated are passed over.
         """
         columns, rows = self._engine.encode_facts(
-            self._declared(relation), data, on_error=on_error, params=params, intern=False
+            self._declared(relation),
+            data,
+            on_error=on_error,
+            params=params,
+            nulls=nulls,
+            dates=dates,
+            intern=False,
         )
         deleted, inserted = self._of(relation)
         _take(inserted, columns, rows)

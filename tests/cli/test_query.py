@@ -84,3 +84,17 @@ def test_alternatives_and_aggregates_in_every_format(tmp_path: Path) -> None:
     done = gpuengine("query", "reach.dl", "-F", "facts", "x : edge(1, x); edge(y, 1)", cwd=tmp_path)
     assert done.returncode == 1
     assert "1 | x : edge(1, x); edge(y, 1)\n  | ^\n" in done.stderr
+
+
+def test_dates_and_nulls(tmp_path: Path) -> None:
+    (tmp_path / "p.dl").write_text(".decl born(who: symbol, day: date)\n.input born\n")
+    (tmp_path / "born.facts").write_text("ann\t2024-02-29\nbob\t\n")
+    ask = ("query", "p.dl", "born(w, d)")
+    done = gpuengine(*ask, "--nulls", "drop", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["rows"] == [["ann", "2024-02-29"]]
+    done = gpuengine(*ask, "--nulls", "1970-01-01", "--format", "csv", cwd=tmp_path)
+    assert sorted(done.stdout.splitlines()) == ['"ann",2024-02-29', '"bob",1970-01-01', "w,d"]
+    failed = gpuengine(*ask, cwd=tmp_path)
+    assert (failed.returncode, "column 2 (day: date): '' is no date" in failed.stderr) == (1, True)
+    wrong = gpuengine("run", "p.dl", "--on", "spark", "--nulls", "0", cwd=tmp_path)
+    assert "with --on spark, --nulls is fail or drop" in wrong.stderr

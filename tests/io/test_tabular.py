@@ -287,7 +287,9 @@ def test_records() -> None:
     ],
 )  # fmt: skip
 def test_bad_values(obj: Any, kinds: str, row: int, column: str, reason: str) -> None:
-    assert message(obj, kinds) == f"edge: row {row} (counted from 0), column {column}: {reason}"
+    found, _, hint = message(obj, kinds).partition("\n  hint: ")
+    assert found == f"edge: row {row} (counted from 0), column {column}: {reason}"
+    assert bool(hint) == (reason.startswith("null") or "timestamp" in reason)
 
 
 @pytest.mark.parametrize(

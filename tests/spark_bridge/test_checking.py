@@ -21,6 +21,7 @@ RELATIONS = parse_program(
     .decl weight(f: float)
     .decl name(s: symbol)
     .decl ready()
+    .decl born(d: date)
     """
 ).relations
 
@@ -64,6 +65,7 @@ def test_names_that_are_not_declared(spark: SparkSession) -> None:
         ("name", "int", 'takes string\n  hint: cast it first: df.withColumn("u", df["u"].cast("string"))'),
         ("name", "array<string>", "column s (given as u) holds array<string>"),
         ("size", "date", "column u holds date"),
+        ("born", "date", "born: d is declared date, which Spark does not read here yet"),
     ],
 )
 def test_types_that_do_not_fit(spark: SparkSession, relation: str, type: str, said: str) -> None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -146,6 +148,22 @@ def test_relations_become_frames_with_sparks_types(spark: SparkSession) -> None:
     assert [tuple(row) for row in kb["yes"].to_spark(spark).collect()] == [(True,)]
     assert kb["no"].to_spark(spark).dtypes == [("holds", "boolean")]
     assert kb["no"].to_spark(spark).count() == 0
+
+
+def test_dates_and_the_like_become_what_spark_has(spark: SparkSession) -> None:
+    kb = Engine(".decl r(d: date, t: time, ts: timestamp, i: instant, ok: boolean, m: decimal_2)")
+    moment = datetime(2024, 2, 29, 1, 2)
+    kb.load("r", [(moment.date(), moment.time(), moment, moment.replace(tzinfo=UTC), True, Decimal("1.50"))])
+    frame = kb.materialise()["r"].to_spark(spark)
+    assert [kind for _, kind in frame.dtypes] == [
+        *("date", "string", "timestamp", "timestamp", "boolean", "decimal(19,2)")
+    ]
+    of_session = "date_format(ts, 'yyyy-MM-dd HH:mm')"  # of the session's time zone
+    found = frame.selectExpr("d", "t", of_session, "unix_micros(i)", "ok", "m").collect()
+    instant = int(moment.replace(tzinfo=UTC).timestamp() * 1_000_000)
+    assert list(map(tuple, found)) == [
+        (moment.date(), "01:02:00.000000", "2024-02-29 01:02", instant, True, Decimal("1.50"))
+    ]
 
 
 def test_large_relations_are_handed_over_in_pieces(
