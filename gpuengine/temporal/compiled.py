@@ -180,14 +180,14 @@ def _alternatives(metric: Metric) -> list[Metric]:
             for operand in _alternatives(metric.operand)
         ]
     if isinstance(metric, Binary):
-        found: list[Metric] = [
+        alternatives: list[Metric] = [
             Binary(metric.operator, metric.range, left, right, metric.span)
             for left in _alternatives(metric.left)
             for right in _alternatives(metric.right)
         ]
         if metric.range.holds_zero and any(True for _ in atoms_of(metric.left)):
-            found += _alternatives(metric.right)
-        return found
+            alternatives += _alternatives(metric.right)
+        return alternatives
     return [metric]
 
 

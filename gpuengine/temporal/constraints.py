@@ -37,7 +37,7 @@ class Inconsistent(DataError):
 
 def check_constraints(program: Program, world: World, calendar: Calendar, within: tuple[int, int]) -> None:
     """Raise `Inconsistent` if the body of a rule with Bottom in its head holds `within` encoded ends."""
-    found: list[str] = []
+    violations: list[str] = []
     count = 0
     for rule in program.rules:
         if not isinstance(head_atom(rule.head), Bottom):
@@ -53,13 +53,15 @@ def check_constraints(program: Program, world: World, calendar: Calendar, within
             view = TemporalView("Bottom", [str(v) for v in variables], result, world.dictionary, calendar)
             count += len(view)
             for *values, interval in view:
-                if len(found) < MAX_VIOLATIONS:
+                if len(violations) < MAX_VIOLATIONS:
                     binding = dict(zip(variables, values, strict=True))
                     shown = range_text(interval, as_timestamp=calendar.stamp is not None)
-                    found.append(f"  {place}: {_instance(rule, binding)}, at {shown}")
-    if found:
-        more = [f"  and {count - len(found)} more"] if count > len(found) else []
-        raise Inconsistent("\n".join(["the facts are inconsistent: a constraint is violated", *found, *more]))
+                    violations.append(f"  {place}: {_instance(rule, binding)}, at {shown}")
+    if violations:
+        more = [f"  and {count - len(violations)} more"] if count > len(violations) else []
+        raise Inconsistent(
+            "\n".join(["the facts are inconsistent: a constraint is violated", *violations, *more])
+        )
 
 
 def _instance(rule: Rule, binding: Mapping[Variable, str]) -> str:

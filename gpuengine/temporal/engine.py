@@ -183,15 +183,15 @@ class TemporalEngine(NotCopied):
         """
         problems = Problems(on_error)
         with self.limits(f"loading {what}").applied():
-            found = list(self.read(what, data, problems, timestamps))
-        for facts in found:
+            given = list(self.read(what, data, problems, timestamps))
+        for facts in given:
             self.check(facts)
-        self._pending += found
-        for facts in found:
+        self._pending += given
+        for facts in given:
             self._arities.setdefault(facts.predicate, len(facts.arguments))
         self.skipped_rows += problems.skipped
         self.skipped += problems.messages
-        return sum(map(len, found))
+        return sum(map(len, given))
 
     def read(
         self,
@@ -317,11 +317,11 @@ class TemporalEngine(NotCopied):
         known = np.ones(len(facts), np.bool_)
         columns = []
         for text in facts.arguments:
-            ids, found = self.dictionary.find_text(text)
+            ids, is_interned = self.dictionary.find_text(text)
             columns.append(ids)
-            known &= found
-        atoms, found = relation.find(columns, len(facts))
-        known &= found
+            known &= is_interned
+        atoms, is_interned = relation.find(columns, len(facts))
+        known &= is_interned
         return atoms[known], lower[known], upper[known]
 
     def refine(self, scales: Iterable[int]) -> None:
@@ -517,12 +517,12 @@ class TemporalEngine(NotCopied):
 
     def _ends(self) -> dict[str, tuple[bool, bool]]:
         """Of each predicate with facts whether these have a first and a last time."""
-        found = {}
+        ends = {}
         for name, relation in self.stated.items():
             if len(relation):
                 _, lower, upper = relation.entries()
-                found[name] = bool((lower != MINUS_INFINITY).all()), bool((upper != INFINITY).all())
-        return found
+                ends[name] = bool((lower != MINUS_INFINITY).all()), bool((upper != INFINITY).all())
+        return ends
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -586,7 +586,7 @@ class TemporalEngine(NotCopied):
         derived = {head_predicate(rule) for rule in self.program.rules}
         loaded = {facts.predicate for facts in self._pending} | {n for n, r in self.stated.items() if len(r)}
         known = {name for name in derived | loaded if name is not None}
-        found = []
+        warnings = []
         for rule in self.program.rules:
             for literal in rule.body:
                 for atom in atoms_of(literal):
@@ -594,8 +594,8 @@ class TemporalEngine(NotCopied):
                         place = self.program.sources.span(*atom.span)
                         text = f"{place}: {atom.predicate} is in no head and no facts: it never holds"
                         hint = nearest(atom.predicate, known, "predicate")
-                        found.append((atom.predicate, text + (f"\n  hint: {hint}" if hint else "")))
-        return list(dict(reversed(found)).values())[::-1]
+                        warnings.append((atom.predicate, text + (f"\n  hint: {hint}" if hint else "")))
+        return list(dict(reversed(warnings)).values())[::-1]
 
     @property
     def relations(self) -> list[str]:

@@ -104,7 +104,7 @@ def read_lines(
     raw = np.frombuffer(data, np.uint8)
     bad = _BadLines(data, where)
     seen = dict(arities)
-    found: list[GivenFacts] = []
+    given: list[GivenFacts] = []
     slow = []
     for begin, end in _blocks(data):
         lines, spans = _scan(raw, begin, end, kernel)
@@ -114,13 +114,13 @@ def read_lines(
             slow.append(lines[status != kernel.BLANK])
         else:
             slow.append(lines[status == kernel.LEFT])
-            found += _plain_facts(raw, lines[status == kernel.READ], spans, seen, bad, kernel)
+            given += _plain_facts(raw, lines[status == kernel.READ], spans, seen, bad, kernel)
         check_memory(f"reading {where}")
     # After the others, and together: a comment may go over several lines, and blocks.
-    found += _slow_facts(np.concatenate(slow), seen, bad, timestamps, kernel)
+    given += _slow_facts(np.concatenate(slow), seen, bad, timestamps, kernel)
     bad.report(problems)
     problems.check()
-    return found
+    return given
 
 
 def _blocks(data: bytes) -> Iterator[tuple[int, int]]:
@@ -214,7 +214,7 @@ def _plain_facts(
     texts = names.text(np.arange(len(names), dtype=np.uint32)).to_arrow().to_pylist()
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(texts) + 1))
-    found = []
+    given = []
     for code, name in enumerate(texts):
         rows = read[order[bounds[code] : bounds[code + 1]]]
         arity = arities.setdefault(name, int(rows[0, kernel.ARGUMENTS]))
@@ -232,8 +232,8 @@ def _plain_facts(
             rows, low, up = rows[~empty], low[~empty], up[~empty]
         first = rows[:, kernel.FIRST_ARGUMENT]
         arguments = [Text(spans[first + j, 0].copy(), spans[first + j, 1].copy(), raw) for j in range(arity)]
-        found.append(GivenFacts(name, arguments, low, up, scale))
-    return found
+        given.append(GivenFacts(name, arguments, low, up, scale))
+    return given
 
 
 def _encoded_ends(rows: np.ndarray, kernel: Any) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
@@ -328,7 +328,7 @@ def given_facts(facts: Iterable[GivenFact]) -> list[GivenFacts]:
     by_predicate: dict[tuple[str, bool], list[GivenFact]] = {}
     for fact in facts:
         by_predicate.setdefault((fact.atom.predicate, fact.is_timestamp), []).append(fact)
-    found = []
+    given = []
     for (name, is_timestamp), own in by_predicate.items():
         rows = [tuple(str(getattr(t, "text", t)) for t in fact.atom.terms) for fact in own]
         stamp = None
@@ -336,8 +336,8 @@ def given_facts(facts: Iterable[GivenFact]) -> list[GivenFacts]:
             import pyarrow as pa
 
             stamp = pa.timestamp("us", "UTC")
-        found.append(from_ranges(name, rows, [fact.range for fact in own], len(rows[0]), stamp))
-    return found
+        given.append(from_ranges(name, rows, [fact.range for fact in own], len(rows[0]), stamp))
+    return given
 
 
 # -- files -----------------------------------------------------------------------------------------

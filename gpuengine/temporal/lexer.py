@@ -41,7 +41,7 @@ class Token:
 
 def tokens_of(text: str, base: int, reporter: Reporter) -> list[Token]:
     """All tokens; newlines where one can end a rule."""
-    found: list[Token] = []
+    tokens: list[Token] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -63,11 +63,11 @@ def tokens_of(text: str, base: int, reporter: Reporter) -> list[Token]:
         if kind == "newline" or kind not in ("blank", "comment"):
             mark = match[0] if kind == "mark" else kind
             content = _unquoted(match[0]) if kind == "string" else match[0]
-            found.append(Token(mark, content, base + at, base + match.end()))
+            tokens.append(Token(mark, content, base + at, base + match.end()))
         at = match.end()
-    found.append(Token("newline", "", base + len(text), base + len(text)))
-    found.append(Token("end", "", base + len(text), base + len(text)))
-    return found
+    tokens.append(Token("newline", "", base + len(text), base + len(text)))
+    tokens.append(Token("end", "", base + len(text), base + len(text)))
+    return tokens
 
 
 def _unquoted(text: str) -> str:

@@ -82,15 +82,15 @@ def _interval(text: str, timestamps: bool) -> Interval:
     low, high = _time(ends[0].strip(), timestamps), _time(ends[-1].strip(), timestamps)
     if low == float("inf") or high == float("-inf"):
         raise ValueError("an interval begins with -inf or a number, and ends with inf or a number")
-    found = Interval(
+    interval = Interval(
         low if isinstance(low, Fraction) else None,
         high if isinstance(high, Fraction) else None,
         text[0] == "(" or not isinstance(low, Fraction),
         text[end] == ")" or not isinstance(high, Fraction),
     )
-    if found.is_empty:
+    if interval.is_empty:
         raise ValueError("the interval holds no time")
-    return found
+    return interval
 
 
 def _time(text: str, timestamps: bool) -> Fraction | float:

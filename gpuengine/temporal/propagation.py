@@ -108,7 +108,7 @@ def drifts(rules: Sequence[Rule], data: Mapping[str, tuple[bool, bool]]) -> list
     `data` says of predicates with facts whether these have a first time and a last time; of those that it
     lacks there are none.
     """
-    found = []
+    moving = []
     for forward in (True, False):
         ending = _ending(rules, data, forward)
         for members in components(rules):
@@ -122,9 +122,9 @@ def drifts(rules: Sequence[Rule], data: Mapping[str, tuple[bool, bool]]) -> list
             ]
             drift = _drifting(edges, members, forward)
             if drift is not None:
-                found.append(drift)
+                moving.append(drift)
                 break
-    return found
+    return moving
 
 
 def _ending(rules: Sequence[Rule], data: Mapping[str, tuple[bool, bool]], forward: bool) -> set[str]:

@@ -43,18 +43,18 @@ def number_of(text: str) -> Fraction | None:
     """
     if len(text) > _LONGEST_NUMBER:
         return None
-    found = _NUMBER.fullmatch(text)
-    if found is not None:
+    spelt = _NUMBER.fullmatch(text)
+    if spelt is not None:
         try:
-            value = Fraction(found[2]) if "." not in found[2] or "/" not in found[2] else _ratio(found[2])
+            value = Fraction(spelt[2]) if "." not in spelt[2] or "/" not in spelt[2] else _ratio(spelt[2])
         except ZeroDivisionError:
             return None
-        return -value if found[1] == "-" else value
-    found = _DURATION.fullmatch(text)
-    if found is None:
+        return -value if spelt[1] == "-" else value
+    spelt = _DURATION.fullmatch(text)
+    if spelt is None:
         return None
-    value = sum((Fraction(n) * _UNITS[unit] for n, unit in _PART.findall(found[2])), Fraction(0))
-    return -value if found[1] == "-" else value
+    value = sum((Fraction(n) * _UNITS[unit] for n, unit in _PART.findall(spelt[2])), Fraction(0))
+    return -value if spelt[1] == "-" else value
 
 
 def _ratio(text: str) -> Fraction:
@@ -64,10 +64,10 @@ def _ratio(text: str) -> Fraction:
 
 def timestamp_of(text: str) -> Fraction | None:
     """Seconds since 1970 of an ISO 8601 text, None if it is none. Without a zone it is UTC."""
-    found = _STAMP.fullmatch(text.strip())
-    if found is None:
+    spelt = _STAMP.fullmatch(text.strip())
+    if spelt is None:
         return None
-    year, month, day, hour, minute, second, fraction, zone = found.groups()
+    year, month, day, hour, minute, second, fraction, zone = spelt.groups()
     try:
         moment = datetime(
             int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC

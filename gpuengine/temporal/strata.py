@@ -67,10 +67,10 @@ def layers(rules: Sequence[Rule]) -> list[list[Rule]]:
                     level = max(level, depth.get(name, 0) + 1)
         depth.update(dict.fromkeys(members, level))
     deriving = [rule for rule in rules if head_predicate(rule) is not None]
-    found: list[list[Rule]] = [[] for _ in range(max((depth[_head(r)] for r in deriving), default=-1) + 1)]
+    by_depth: list[list[Rule]] = [[] for _ in range(max((depth[_head(r)] for r in deriving), default=-1) + 1)]
     for rule in deriving:
-        found[depth[_head(rule)]].append(rule)
-    return [layer for layer in found if layer]
+        by_depth[depth[_head(rule)]].append(rule)
+    return [layer for layer in by_depth if layer]
 
 
 def _head(rule: Rule) -> str:
@@ -109,24 +109,24 @@ def _path(rules: Sequence[Rule], start: str, goal: str, inside: Collection[str])
                 assert head is not None
                 before[head] = name
                 waiting.append(head)
-    found: list[str] = []
+    path: list[str] = []
     at: str | None = goal
     while at is not None:
-        found.append(at)
+        path.append(at)
         at = before[at]
-    return found[::-1]
+    return path[::-1]
 
 
 def reached_from(rules: Iterable[Rule], names: Iterable[str]) -> set[str]:
     """The predicates that facts of `names` may have a part in, with these themselves."""
     rules = list(rules)
-    found = set(names)
+    reached = set(names)
     grew = True
     while grew:
         grew = False
         for rule in rules:
             head = head_predicate(rule)
-            if head is not None and head not in found and not found.isdisjoint(body_predicates(rule)):
-                found.add(head)
+            if head is not None and head not in reached and not reached.isdisjoint(body_predicates(rule)):
+                reached.add(head)
                 grew = True
-    return found
+    return reached

@@ -102,20 +102,20 @@ class _Layout:
         places = {name.lower(): place for place, name in reversed(list(enumerate(table.column_names)))}
         width = len(table.column_names)
         if "start" in places and "end" in places:
-            found = _Layout([], *(places.get(name) for name in TIME_COLUMNS))  # type: ignore[arg-type]
+            layout = _Layout([], *(places.get(name) for name in TIME_COLUMNS))  # type: ignore[arg-type]
         elif (arity is not None and width == arity + 4) or {"start_closed", "end_closed"} <= places.keys():
-            found = _Layout([], width - 4, width - 3, width - 2, width - 1)
+            layout = _Layout([], width - 4, width - 3, width - 2, width - 1)
         else:
-            found = _Layout([], width - 2, width - 1)
-        times = (found.start, found.end, found.start_closed, found.end_closed)
+            layout = _Layout([], width - 2, width - 1)
+        times = (layout.start, layout.end, layout.start_closed, layout.end_closed)
         arguments = [place for place in range(width) if place not in times]
-        if found.start < 0 or (arity is not None and len(arguments) != arity):
+        if layout.start < 0 or (arity is not None and len(arguments) != arity):
             expected = f"{arity} arguments, " if arity is not None else "arguments, "
             raise DataError(
                 f"{where}: {width} columns; {predicate} has {expected}then start and end, and perhaps "
                 "start_closed and end_closed"
             )
-        return replace(found, arguments=arguments)
+        return replace(layout, arguments=arguments)
 
 
 @dataclass
@@ -392,14 +392,14 @@ def _read_text(
     data: bytes, predicate: str, arity: int | None, where: str, problems: Problems, timestamps: bool
 ) -> list[GivenFacts]:
     arities = {} if arity is None else {predicate: arity}
-    found = read_lines(data, where, problems, arities, timestamps=timestamps)
-    others = sorted({facts.predicate for facts in found} - {predicate})
+    given = read_lines(data, where, problems, arities, timestamps=timestamps)
+    others = sorted({facts.predicate for facts in given} - {predicate})
     if others:
         raise DataError(
             f"{where} has facts of {', '.join(others)}, but those of {predicate} were asked for\n"
             "  hint: name the file without a predicate to take all that it has"
         )
-    return found
+    return given
 
 
 def _header(line: str, delimiter: str, timestamps: bool) -> tuple[list[str], bool]:

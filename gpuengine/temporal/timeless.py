@@ -22,7 +22,7 @@ from gpuengine.terms.text import single
 def timeless_rules(rules: Sequence[Rule], world: World) -> list[Rule]:
     """The rules of all timeless components that have facts to begin with."""
     settled = {name for name, relation in world.relations.items() if _is_settled(relation, world)}
-    found: list[Rule] = []
+    rules_to_close: list[Rule] = []
     for members in components(rules):
         own = [rule for rule in rules if head_predicate(rule) in members]
         inside = set(members)
@@ -30,10 +30,10 @@ def timeless_rules(rules: Sequence[Rule], world: World) -> list[Rule]:
             continue
         reads = {name for rule in own for name in body_predicates(rule)} - inside
         if inside | reads <= settled and all(map(_is_plain, own)):
-            found += own
+            rules_to_close += own
         else:
             settled -= inside
-    return found
+    return rules_to_close
 
 
 def _is_settled(relation: TemporalRelation, world: World) -> bool:

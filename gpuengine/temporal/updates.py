@@ -188,8 +188,8 @@ class TemporalUpdate:
     ) -> None:
         problems = Problems(on_error)
         with self._engine.limits(f"reading {what}").applied():
-            found = list(self._engine.read(what, data, problems, timestamps, self._arities))
-        for facts in found:
+            given = list(self._engine.read(what, data, problems, timestamps, self._arities))
+        for facts in given:
             self._engine.check(facts, self._arities)
             self._steps.append((came, facts))
         self.skipped += problems.skipped
@@ -446,13 +446,13 @@ class _Commit:
         engine.cut_to_horizon(world, state.bounds)
         engine.adopt(type(state)(world, state.bounds, progress, is_fixpoint and not notes, notes))
         derived = tuple(sorted(n for n in reached if any(head_predicate(rule) == n for rule in rules)))
-        found = {}
+        changes = {}
         for name in sorted(reached):
             if name in self._stated and old.get(name) is world.relations.get(name):
-                found[name] = _net(self._stated[name])
+                changes[name] = _net(self._stated[name])
             else:
-                found[name] = _compared(old.get(name), world.relations[name])
-        return TemporalChange(found, derived)
+                changes[name] = _compared(old.get(name), world.relations[name])
+        return TemporalChange(changes, derived)
 
 
 def _grown(relation: TemporalRelation, rows: np.ndarray, old_counts: np.ndarray) -> int:

@@ -136,11 +136,11 @@ class TemporalView:
             texts.append(np.array(spelled, object)[places])
         low, up = self._end_texts(self._lower, MINUS_INFINITY), self._end_texts(self._upper, INFINITY)
         arguments = [",".join(row) for row in zip(*texts, strict=True)] if texts else [""] * len(self)
-        found = []
+        sortable = []
         for k in range(len(self)):
             atom = f"{self.name}({arguments[k]})" if texts else self.name
-            found.append((atom, int(self._lower[k]), f"{atom}@{low[k]},{up[k]}"))
-        return [text for _, _, text in sorted(found)]
+            sortable.append((atom, int(self._lower[k]), f"{atom}@{low[k]},{up[k]}"))
+        return [text for _, _, text in sorted(sortable)]
 
     def _end_texts(self, ends: np.ndarray, infinity: int) -> np.ndarray:
         """``[1`` and ``(1`` of lower ends, ``2]`` and ``2)`` of upper ones."""
@@ -151,8 +151,8 @@ class TemporalView:
             if end == infinity:
                 texts.append("(-inf" if is_lower else "inf)")
                 continue
-            found = self._calendar.encoding.decode(end, end)
-            value = found.lower if is_lower else found.upper
+            interval = self._calendar.encoding.decode(end, end)
+            value = interval.lower if is_lower else interval.upper
             assert value is not None
             text = time_text(value, as_timestamp=self._calendar.stamp is not None)
             mark = ("(" if end & 1 else "[") if is_lower else (")" if end & 1 else "]")
