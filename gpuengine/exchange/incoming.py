@@ -90,10 +90,10 @@ def _own_ids(
         and column.dtype.itemsize >= 4
     }
     try:
-        found = on_device.own_ids(list(candidates.values()), IDENTITY)
+        ids_of = on_device.own_ids(list(candidates.values()), IDENTITY)
     except DeviceMemoryError:
         return {}
-    return {j: ids for j, ids in zip(candidates, found, strict=True) if ids is not None}
+    return {j: ids for j, ids in zip(candidates, ids_of, strict=True) if ids is not None}
 
 
 def _encoded(

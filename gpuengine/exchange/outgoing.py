@@ -53,12 +53,12 @@ class OutgoingFacts:
 
     def numbers_on_device(self) -> dict[int, Array]:
         """The same on a device: copied to CuPy's current one if the facts are on the host."""
-        found = self.numbers()
+        numbers = self.numbers()
         if self.device is not None:
-            return found
+            return numbers
         try:
             by_cupy = ByCupy()
-            return {j: by_cupy.send(array) for j, array in found.items()}
+            return {j: by_cupy.send(array) for j, array in numbers.items()}
         except DeviceUnavailable as error:
             raise BackendError(
                 f"{self.name}: the facts can't be copied to a device: {error}\n"

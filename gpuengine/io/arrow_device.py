@@ -118,9 +118,9 @@ def unpacked(obj: Any) -> Any:
             f"column {odd[0].name} holds {odd[0].type}, perhaps with nulls, on a device; only plain numbers "
             "are read from there\n  hint: give the data as Arrow on the host"
         )
-    found = [_column(f, c, start, array.length, exported) for f, c in zip(fields, columns, strict=True)]
+    taken = [_column(f, c, start, array.length, exported) for f, c in zip(fields, columns, strict=True)]
     names = [field.name for field in fields]
-    return dict(zip(names, found, strict=True)) if len(set(names)) == len(names) else found
+    return dict(zip(names, taken, strict=True)) if len(set(names)) == len(names) else taken
 
 
 def _is_plain(field: pa.Field, column: ArrowArray) -> bool:

@@ -127,8 +127,8 @@ def _arrow(
 
 
 def _together(batches: Iterable[Any], schema: pa.Schema, what: str) -> pa.Table:
-    found = []
+    kept = []
     for batch in batches:
         check(what)
-        found.append(batch)
-    return pa.Table.from_batches(found, found[0].schema if found else schema)
+        kept.append(batch)
+    return pa.Table.from_batches(kept, kept[0].schema if kept else schema)

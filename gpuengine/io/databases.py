@@ -117,16 +117,16 @@ def _read_sqlite(
     cursor = database.execute(f"SELECT {values} FROM {quoted(table)}")
     pieces: list[list[pa.ChunkedArray]] = []
     rows = 0
-    while found := cursor.fetchmany(_ROWS):
+    while fetched := cursor.fetchmany(_ROWS):
         check(f"reading {path}")
-        columns_found = zip(*found, strict=True)
+        columns_found = zip(*fetched, strict=True)
         pieces.append(
             [
                 _sqlite_column(list(values), rows, i, attribute, place)
                 for i, values, attribute in zip(picked, columns_found, attributes, strict=True)
             ]
         )
-        rows += len(found)
+        rows += len(fetched)
     schema = arrow_schema(attributes)
     tables = [pa.Table.from_arrays(piece, names=wanted) for piece in pieces]
     whole = pa.concat_tables(tables, promote_options="permissive") if tables else schema.empty_table()
@@ -210,14 +210,14 @@ def _read_duckdb(
             answer: Any = database.sql(f"SELECT * FROM {quoted(table)}")
             # DuckDB 2 has another name for it.
             read = getattr(answer, "to_arrow_reader", None) or answer.fetch_record_batch
-            found = read(_ROWS)
+            reader = read(_ROWS)
             batches = []
-            for batch in found:
+            for batch in reader:
                 check(f"reading {path}")
                 batches.append(batch)
         except duckdb.Error as error:
             raise DataError(f"{path}: DuckDB says: {_first_line(error)}") from error
-        whole = pa.Table.from_batches(batches, found.schema)
+        whole = pa.Table.from_batches(batches, reader.schema)
     if not attributes:
         return Facts(nullary(whole.num_rows > 0))
     return conform(whole, attributes, place, columns=columns)

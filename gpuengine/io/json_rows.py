@@ -75,10 +75,10 @@ def write_json(
             continue
         write(b",\n" if rows else b"[")
         columns = [column.to_pylist() for column in batch.columns]
-        found: Iterable[Any] = zip(*columns, strict=True) if columns else [()] * batch.num_rows
+        objects: Iterable[Any] = zip(*columns, strict=True) if columns else [()] * batch.num_rows
         if params.get("format") == "object":
-            found = (dict(zip(names, row, strict=True)) for row in found)
-        write(",\n".join(map(_text, found)).encode())
+            objects = (dict(zip(names, row, strict=True)) for row in objects)
+        write(",\n".join(map(_text, objects)).encode())
         rows += batch.num_rows
     write(b"]\n" if rows else b"[]\n")
     return rows

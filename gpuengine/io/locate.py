@@ -63,9 +63,9 @@ def _find(relation: str, params: Mapping[str, str], fact_dir: Path) -> Path:
             raise DataError(_not_found(relation, str(only), fact_dir, only.name))
         return only
     candidates = [fact_dir / f"{relation}{suffix}" for suffix in _SUFFIXES]
-    found = next((path for path in candidates if path.exists()), None)
-    if found is not None:
-        return found
+    existing = next((path for path in candidates if path.exists()), None)
+    if existing is not None:
+        return existing
     if (fact_dir / relation).is_dir():
         return fact_dir / relation
     others = "also as .csv, .tsv, .txt, .parquet, .arrow, compressed as .gz or .zst, and as a directory"
@@ -117,8 +117,8 @@ def _matches(path: Path) -> list[Path]:
         return []
     parts = path.parts
     first = next(i for i, part in enumerate(parts) if glob.has_magic(part))
-    found = Path(*parts[:first]).glob(str(Path(*parts[first:])))
-    return sorted(p for p in found if p.is_file() and not p.name.startswith("."))
+    matches = Path(*parts[:first]).glob(str(Path(*parts[first:])))
+    return sorted(p for p in matches if p.is_file() and not p.name.startswith("."))
 
 
 def _confined(filename: str, directory: Path, what: str, relation: str) -> Path:

@@ -165,13 +165,13 @@ def pick_columns(
             raise DataError(f"{where}: columns= asks for column {max(columns)}, but there are {len(names)}")
         return list(columns)
     shown = f"({', '.join(map(str, names))})", f"({', '.join(wanted)})"
-    found = [name for name in wanted if name in names]
-    repeated = [name for name in found if names.count(name) > 1]
+    named = [name for name in wanted if name in names]
+    repeated = [name for name in named if names.count(name) > 1]
     if repeated:
         raise DataError(f"{where}: several columns are called {repeated[0]}: {shown[0]}")
-    if wanted and len(found) == len(wanted):
+    if wanted and len(named) == len(wanted):
         return [names.index(name) for name in wanted]
-    if found:
+    if named:
         raise DataError(
             f"{where}: only some columns have the names of attributes: the columns are {shown[0]}, the "
             f"attributes {shown[1]}\n  hint: name all columns as the attributes, or none of them"

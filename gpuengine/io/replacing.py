@@ -176,8 +176,8 @@ def _read_list(path: Path) -> list[tuple[Path, Path, bool]] | None:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(fd, "rb") as file:
-            found = os.fstat(fd)
-            if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
+            status = os.fstat(fd)
+            if status.st_uid != os.geteuid() or not stat.S_ISREG(status.st_mode):
                 return None
             content = json.load(file)
         renames = []

@@ -137,23 +137,23 @@ def listed(values: Iterable[Any], relation: str) -> list[Any]:
     """All of `values`; what makes them as they are asked for, and may never end, is held to the budget."""
     if isinstance(values, Sized):
         return list(values)
-    found: list[Any] = []
+    rows: list[Any] = []
     made = iter(values)
     while piece := list(islice(made, _PIECE)):
-        found += piece
-        check_memory(f"{len(found):,} rows for {relation}")
-    return found
+        rows += piece
+        check_memory(f"{len(rows):,} rows for {relation}")
+    return rows
 
 
 def _read_all(batches: pa.RecordBatchReader, relation: str) -> pa.Table:
     """The table of a stream, which may never end either."""
-    found: list[pa.RecordBatch] = []
+    pieces: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        found.append(batch)
+        pieces.append(batch)
         rows += batch.num_rows
         check_memory(f"{rows:,} rows for {relation}")
-    return pa.Table.from_batches(found, schema=batches.schema)
+    return pa.Table.from_batches(pieces, schema=batches.schema)
 
 
 def _from_dlpack(obj: Any, relation: str) -> np.ndarray:

@@ -38,17 +38,17 @@ def settled_format(path: Path, format: str | None) -> str:
     """The format of a file: as asked for, or by its name."""
     if format is not None:
         name = format.lower().removeprefix(".")
-        found = name if name in FORMATS.values() else FORMATS.get(f".{name}")
-        if found is None:
+        kind = name if name in FORMATS.values() else FORMATS.get(f".{name}")
+        if kind is None:
             names = ", ".join(dict.fromkeys(FORMATS.values()))
             raise DataError(f"there is no format {format!r} of RDF\n  hint: there are {names}")
-        return found
-    found = format_of_name(path)
-    if found is None:
+        return kind
+    kind = format_of_name(path)
+    if kind is None:
         raise DataError(
             f"{path}: the name does not tell which format of RDF it is\n  hint: {_KNOWN}; or say it"
         )
-    return found
+    return kind
 
 
 @contextmanager
@@ -82,8 +82,8 @@ def _decompressed(file: BinaryIO, name: str) -> Iterator[Any]:
 
 def check_entities(head: bytes, path: Path) -> None:
     """Raise for documents of XML that want other files read, or that would grow without bound."""
-    for found in _ENTITY.finditer(head):
-        if found[2] is None:
+    for entity in _ENTITY.finditer(head):
+        if entity[2] is None:
             raise DataError(f"{path}: it declares an external entity, and those are not read")
-        if b"&" in found[2] and not re.fullmatch(rb"(?:[^&]|&#x?[0-9A-Fa-f]+;)*", found[2]):
+        if b"&" in entity[2] and not re.fullmatch(rb"(?:[^&]|&#x?[0-9A-Fa-f]+;)*", entity[2]):
             raise DataError(f"{path}: it declares an entity of other entities, which is not supported")

@@ -93,16 +93,16 @@ def read_line(line: str, *, with_graph: bool) -> tuple[str, str, str, str | None
 def read_term(text: str, place: str) -> str:
     """The one text of a term that may be a subject, predicate, object or graph; `BadLine` if it is none."""
     article = "an" if place == "object" else "a"
-    found, at = _term(text, 0, f"{article} {place}", literal=place == "object", blank=place != "predicate")
+    term, at = _term(text, 0, f"{article} {place}", literal=place == "object", blank=place != "predicate")
     if at != len(text):
         raise BadLine("there is more after the term", at + 1)
-    return found
+    return term
 
 
 def _skip(line: str, at: int) -> int:
-    found = _SPACE.match(line, at)
-    assert found is not None
-    return found.end()
+    space = _SPACE.match(line, at)
+    assert space is not None
+    return space.end()
 
 
 def _term(line: str, at: int, what: str, *, literal: bool, blank: bool) -> tuple[str, int]:
@@ -110,8 +110,8 @@ def _term(line: str, at: int, what: str, *, literal: bool, blank: bool) -> tuple
     try:
         if first == "<":
             text, end = _iri(line, at)
-        elif blank and (found := _BLANK.match(line, at)) is not None:
-            text, end = found[0], found.end()
+        elif blank and (label := _BLANK.match(line, at)) is not None:
+            text, end = label[0], label.end()
         elif literal and first == '"':
             text, end = _literal(line, at)
         else:
@@ -126,27 +126,27 @@ def _term(line: str, at: int, what: str, *, literal: bool, blank: bool) -> tuple
 def _iri(line: str, at: int) -> tuple[str, int]:
     if line.startswith("<<", at):
         raise BadLine("triples as terms (RDF 1.2) are not supported", at + 1)
-    found = _IRI.match(line, at)
-    if found is None:
+    match = _IRI.match(line, at)
+    if match is None:
         bad = _BAD_IN_IRI.search(line, at + 1)
         if bad is None or bad[0] in "\n\r":
             raise BadLine("an IRI that never ends", at + 1)
         if bad[0] == "\\":
             raise BadLine("an unknown escape in an IRI", bad.start() + 1)
         raise BadLine(f"an IRI can't have the character {bad[0]!r}", bad.start() + 1)
-    value = unescaped(found[1])
+    value = unescaped(match[1])
     if not _SCHEME.match(value):
         raise BadLine(
             f"the IRI <{shortened(value)}> is relative, and there is nothing it could be relative to", at + 1
         )
-    return iri_text(value), found.end()
+    return iri_text(value), match.end()
 
 
 def _literal(line: str, at: int) -> tuple[str, int]:
-    found = _STRING.match(line, at)
-    if found is None:
+    match = _STRING.match(line, at)
+    if match is None:
         raise BadLine("a literal that never ends", at + 1)
-    lexical, end = unescaped(found[1]), found.end()
+    lexical, end = unescaped(match[1]), match.end()
     if line[end : end + 1] == "@":
         tag = _LANGUAGE.match(line, end)
         if tag is None:

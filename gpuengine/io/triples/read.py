@@ -123,11 +123,11 @@ def _by_pyoxigraph(stream: Any, path: Path, kind: str, prefixes: dict[str, str])
     if kind == "rdf":
         check_entities(source.peeked(_HEAD), path)
     try:
-        found = pyoxigraph.parse(source, formats[kind], base_iri=base)
-        while batch := list(islice(found, _BATCH)):
+        statements = pyoxigraph.parse(source, formats[kind], base_iri=base)
+        while batch := list(islice(statements, _BATCH)):
             check(f"reading {path}")
             yield bytearray(pyoxigraph.serialize(batch, format=pyoxigraph.RdfFormat.N_QUADS) or b"")
-        prefixes |= found.prefixes
+        prefixes |= statements.prefixes
     except SyntaxError as error:
         where = f"{path}:{error.lineno}:{error.offset}" if error.lineno else str(path)
         message = str(error.msg or error)
@@ -180,9 +180,9 @@ class _Reading:
 
         with ThreadPoolExecutor(1) as pool:
             ahead = pool.submit(following)
-            while (found := ahead.result()) is not None:
+            while (scanned := ahead.result()) is not None:
                 ahead = pool.submit(following)
-                yield from self._settled(*found)
+                yield from self._settled(*scanned)
 
     def _settled(self, block: bytearray, scan: _Scan) -> Iterator[Statements]:
         """The statements of a block, with those of the lines that were left."""
