@@ -164,20 +164,22 @@ class Chooser:
             return Choice(Evaluator.JOIN, "its body has a cycle, but costs little", join_cost=cost)
         if group not in self._made:
             self._made[group] = self._decompose(group, statistics)
-        found = self._made[group]
-        if found is None:
+        node_rules = self._made[group]
+        if node_rules is None:
             return Choice(Evaluator.JOIN, "its best decomposition is one node: a join", join_cost=cost)
-        tree_cost = _tree_cost(found, members)
+        tree_cost = _tree_cost(node_rules, members)
         if asked is Evaluator.HYPERTREE:
-            return Choice(Evaluator.HYPERTREE, "asked for", found, cost, tree_cost)
+            return Choice(Evaluator.HYPERTREE, "asked for", node_rules, cost, tree_cost)
         if cost < LEAST_GAIN * tree_cost:
             return Choice(Evaluator.JOIN, "its hypertree would not cost much less", None, cost, tree_cost)
         if _is_intersected(rule, statistics):
             why = "its variables are found by intersections, which list no more than they find"
             return Choice(Evaluator.JOIN, why, None, cost, tree_cost)
-        nodes = f"{len(found.relations)} nodes cost" if len(found.relations) > 1 else "one node costs"
+        nodes = (
+            f"{len(node_rules.relations)} nodes cost" if len(node_rules.relations) > 1 else "one node costs"
+        )
         why = f"its body has a cycle, and {nodes} less than {'its joins' if len(group) > 1 else 'its join'}"
-        return Choice(Evaluator.HYPERTREE, why, found, cost, tree_cost)
+        return Choice(Evaluator.HYPERTREE, why, node_rules, cost, tree_cost)
 
     def _decompose(self, group: tuple[Rule, ...], statistics: Statistics) -> NodeRules | None:
         body = united_body(group)

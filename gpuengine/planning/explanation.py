@@ -208,11 +208,13 @@ def _with_measures(stratum: StratumView, plan: Plan, measured: Measured) -> Stra
 
 
 def _measured_relation(view: RelationView, measured: Measured) -> RelationView:
-    found = measured.relation(view.name)
-    if found is None:
+    figures = measured.relation(view.name)
+    if figures is None:
         return view
-    facts = float(found.facts)
-    return replace(view, facts=facts, known=True, scheme=found.scheme, why=found.why, nbytes=found.nbytes)
+    facts = float(figures.facts)
+    return replace(
+        view, facts=facts, known=True, scheme=figures.scheme, why=figures.why, nbytes=figures.nbytes
+    )
 
 
 def _relation(

@@ -71,13 +71,13 @@ class Decomposition:
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """In preorder: every node before its children."""
-        found: list[Node] = []
+        preorder: list[Node] = []
         pending = [self.root]
         while pending:
             node = pending.pop()
-            found.append(node)
+            preorder.append(node)
             pending.extend(reversed(node.children))
-        return tuple(found)
+        return tuple(preorder)
 
     @property
     def width(self) -> int:
@@ -106,14 +106,14 @@ def decompose(
     width, last = 1, search.atoms if search.atoms <= THOROUGH_ATOMS else 2
     while width <= last:
         try:
-            found = search.cheapest(width)
+            candidate = search.cheapest(width)
         except _GivenUp:
             break
-        if found is not None:
+        if candidate is not None:
             if best is None:
                 last = min(last, max(width + 1, most))
-            if best is None or found.cost < NEARLY * best.cost:
-                best = found
+            if best is None or candidate.cost < NEARLY * best.cost:
+                best = candidate
         width += 1
     return best
 
@@ -267,10 +267,10 @@ class Search:
                     yield added
 
     def _variables_of(self, atoms: int) -> int:
-        found = 0
+        variables = 0
         for atom in bits(atoms):
-            found |= self._edges[atom]
-        return found
+            variables |= self._edges[atom]
+        return variables
 
     def _covered(self, atoms: int, variables: int) -> int:
         return sum(atom for atom in bits(atoms) if not self._edges[atom] & ~variables)
@@ -282,25 +282,25 @@ class Search:
             parts = []
             rest = atoms
             while rest:
-                found = self._reached(rest, separator)
-                rest &= ~found
-                parts.append(_Part(found, self._variables_of(found) & separator))
+                component = self._reached(rest, separator)
+                rest &= ~component
+                parts.append(_Part(component, self._variables_of(component) & separator))
             known = self._parts[atoms, separator] = tuple(parts)
         return known
 
     def _reached(self, atoms: int, separator: int) -> int:
         """The atoms connected with the first one by variables outside of `separator`."""
-        found = atoms & -atoms
-        reach = self._edges[found] & ~separator
-        rest = bits(atoms ^ found)
+        connected = atoms & -atoms
+        reach = self._edges[connected] & ~separator
+        rest = bits(atoms ^ connected)
         while True:
             more = [atom for atom in rest if self._edges[atom] & reach]
             if not more:
-                return found
+                return connected
             for atom in more:
-                found |= atom
+                connected |= atom
                 reach |= self._edges[atom] & ~separator
-            rest = [atom for atom in rest if not atom & found]
+            rest = [atom for atom in rest if not atom & connected]
 
     def _is_connected(self, atoms: int) -> bool:
         """Can the atoms be joined without a cross product? Those without variables only filter."""

@@ -37,12 +37,12 @@ from gpuengine.planning.order import EXHAUSTIVE_ATOMS, Statistics
 
 def bits(mask: int) -> list[int]:
     """The single bits of a set, lowest first."""
-    found = []
+    singles = []
     while mask:
         low = mask & -mask
-        found.append(low)
+        singles.append(low)
         mask ^= low
-    return found
+    return singles
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +198,9 @@ def _estimate(
         elif isinstance(arg, Variable):
             skew = max(statistics.skew(atom.relation, column), 1.0)
             columns.setdefault(vertices[arg], []).append(_Values(distinct, skew))
-    for found in columns.values():
-        found.sort(key=lambda values: values.count)
-        size /= prod(values.count for values in found[1:])
+    for choices in columns.values():
+        choices.sort(key=lambda values: values.count)
+        size /= prod(values.count for values in choices[1:])
     if count > 0.0:
         size = max(size, 1.0)
     values = {bit: replace(one[0], count=min(one[0].count, max(size, 1.0))) for bit, one in columns.items()}

@@ -129,7 +129,7 @@ class _Ordering:
         """Those of the literals that can be evaluated by now, and what they make evaluable."""
         waiting = list(positions)
         while waiting:
-            found: set[Variable] = set()
+            newly_bound: set[Variable] = set()
             for position in sorted(set(waiting) & self._left):
                 literal = self._body[position]
                 more = None if isinstance(literal, Atom) else binds(literal, self._bound)
@@ -137,14 +137,14 @@ class _Ordering:
                     continue
                 self._left.discard(position)
                 self._bound |= more
-                found |= more
+                newly_bound |= more
                 if isinstance(literal, Negation):
                     access, columns = access_of(literal.atom, self._bound, False)
                     self.steps.append(Step(literal, position, access, columns, self._rows))
                 else:
                     self.steps.append(Step(literal, position, None, (), self._rows))
-            self._look_again(found)
-            waiting = [i for variable in found for i in self._mentions[variable]]
+            self._look_again(newly_bound)
+            waiting = [i for variable in newly_bound for i in self._mentions[variable]]
 
     def _look_again(self, variables: set[Variable]) -> None:
         for position in {i for variable in variables for i in self._mentions[variable]} & self._left:
@@ -159,11 +159,11 @@ class _Ordering:
     def _alternatives(self, position: int, atom: Atom) -> tuple[int, ...]:
         """Atoms that bind exactly the one new variable of `atom`, each by a probe."""
         new = single_new_variable(atom, self._bound)
-        found = []
+        alternatives = []
         for other in self._mentions[new] if new is not None else ():
             literal = self._body[other]
             if other == position or other not in self._left or not isinstance(literal, Atom):
                 continue
             if single_new_variable(literal, self._bound) == new and bound_columns(literal, self._bound):
-                found.append(other)
-        return tuple(found)
+                alternatives.append(other)
+        return tuple(alternatives)

@@ -105,13 +105,13 @@ def united_body(rules: Sequence[Rule]) -> tuple[Literal, ...] | None:
 
 def wanted_variables(rules: Iterable[Rule]) -> frozenset[Variable]:
     """What is needed of a body besides its atoms: the variables of heads and of all other literals."""
-    found: set[Variable] = set()
+    variables: set[Variable] = set()
     for rule in rules:
-        found |= literal_variables(rule.head)
+        variables |= literal_variables(rule.head)
         for literal in rule.body:
             if not isinstance(literal, Atom):
-                found |= literal_variables(literal)
-    return frozenset(found)
+                variables |= literal_variables(literal)
+    return frozenset(variables)
 
 
 class NodeNames:

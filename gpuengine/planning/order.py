@@ -172,15 +172,15 @@ def _sharing(body: Sequence[Literal], safe: Sequence[Literal], given: frozenset[
 
     `safe` is the body without what can fail.
     """
-    found: set[int] = set()
+    sharing: set[int] = set()
     computed = frozenset().union(*(literal_variables(part) for part in body if not isinstance(part, Atom)))
     atoms = {i: literal_variables(part) for i, part in enumerate(body) if isinstance(part, Atom)}
     for i, variables in atoms.items():
         if variables & computed:
-            others = given.union(*(atoms[j] for j in atoms if j != i and j not in found))
+            others = given.union(*(atoms[j] for j in atoms if j != i and j not in sharing))
             if (_with_aggregates(body, others) - _with_aggregates(safe, others)) & variables:
-                found.add(i)
-    return found
+                sharing.add(i)
+    return sharing
 
 
 def _next_fallible(body: Sequence[Literal], late: list[int], bound: frozenset[Variable]) -> int | None:
@@ -399,14 +399,14 @@ def _alternatives(
     new = single_new_variable(atom, bound)
     if new is None:
         return ()
-    found = []
+    alternatives = []
     for other in queue:
         literal = body[other]
         if not isinstance(literal, Atom):
             break
         if single_new_variable(literal, bound) == new and bound_columns(literal, bound):
-            found.append(other)
-    return tuple(found)
+            alternatives.append(other)
+    return tuple(alternatives)
 
 
 def single_new_variable(atom: Atom, bound: Set[Variable]) -> Variable | None:

@@ -138,15 +138,15 @@ class BodyPlan:
 
 def body_relations(body: Iterable[Literal]) -> set[str]:
     """Every relation a body reads, aggregates included."""
-    found: set[str] = set()
+    relations: set[str] = set()
     for literal in body:
         if isinstance(literal, Atom):
-            found.add(literal.relation)
+            relations.add(literal.relation)
         elif isinstance(literal, Negation):
-            found.add(literal.atom.relation)
+            relations.add(literal.atom.relation)
         elif isinstance(literal, Aggregate):
-            found |= body_relations(literal.body)
-    return found
+            relations |= body_relations(literal.body)
+    return relations
 
 
 def needs_of(program: Program) -> dict[str, set[str]]:

@@ -41,10 +41,10 @@ def read_overrides(program: Program, given: Mapping[str, str] | None = None) -> 
 
     Raises `SchemeError` for what is no relation or no scheme, and if pragmas contradict each other.
     """
-    found = {**read_pragmas(program, PRAGMA, parse_override, SchemeError), **(given or {})}
-    for relation, scheme in found.items():
+    overrides = {**read_pragmas(program, PRAGMA, parse_override, SchemeError), **(given or {})}
+    for relation, scheme in overrides.items():
         _check_names(program, relation, scheme)
-    return found
+    return overrides
 
 
 def with_schemes(program: Program, given: Mapping[str, str] | None) -> Program:

@@ -52,7 +52,7 @@ class Selection:
 
 def selections_of(program: Program) -> dict[str, Selection]:
     """By relation, how its facts are selected; relations that keep everything are not there."""
-    found = {
+    selections = {
         name: Selection(name, choices=relation.choices)
         for name, relation in program.relations.items()
         if relation.choices
@@ -63,10 +63,10 @@ def selections_of(program: Program) -> dict[str, Selection]:
         subsumed.setdefault(rule.head.relation, []).append(rule)
     better = _as_merges(program, merges, subsumed)
     for name, kept in merges.items():
-        found[name] = _merging(name, kept)
+        selections[name] = _merging(name, kept)
     for name, rules in subsumed.items():
-        found[name] = Selection(name, better.get(name), subsumptions=tuple(rules))
-    return found
+        selections[name] = Selection(name, better.get(name), subsumptions=tuple(rules))
+    return selections
 
 
 def _merging(name: str, merges: tuple[Merge, ...]) -> Selection:

@@ -65,12 +65,12 @@ class Candidate:
 def find_shapes(program: Program) -> dict[str, tuple[Candidate, ...]]:
     """The shapes that each relation can have, best first; only relations that can have one."""
     finder = _Finder(program)
-    found: dict[str, tuple[Candidate, ...]] = {}
+    shapes: dict[str, tuple[Candidate, ...]] = {}
     for name in program.relations:
         results = [finder.judge(name, shape) for shape in (Shape.EQUIVALENCE, Shape.CLOSURE, Shape.UNION)]
         if candidates := tuple(result for result in results if isinstance(result, Candidate)):
-            found[name] = candidates
-    return found
+            shapes[name] = candidates
+    return shapes
 
 
 def shape_problem(program: Program, relation: str, shape: Shape) -> str:
@@ -167,13 +167,13 @@ class _Finder:
 
     def _sources(self, name: str) -> list[Source]:
         """What each copy rule of the relation copies, in the order of rules."""
-        found: list[Source] = []
+        sources: list[Source] = []
         for rule in self._rules[name]:
             permutation = copy_permutation(self._program, rule)
             if permutation is not None:
                 assert isinstance(rule.body[0], Atom)
-                found.append(Source(rule.body[0].relation, permutation, rule))
-        return found
+                sources.append(Source(rule.body[0].relation, permutation, rule))
+        return sources
 
     def _compositions(self, name: str, within: set[Part]) -> tuple[Rule, ...]:
         """The rules that compose two parts, both of them in `within`."""

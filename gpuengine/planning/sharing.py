@@ -166,9 +166,9 @@ def _find_aliases(program: Program, kept: frozenset[str]) -> dict[str, Alias]:
     aliases: dict[str, Alias] = {}
     for copies in copy_cycles(program, without=kept | limited):
         representative = min((rule.head.relation for rule in copies), key=preference)
-        found = _spread(program, copies, representative)
-        if all(_says_nothing(resolve(rule, found)) for rule in copies):
-            aliases |= {name: alias for name, alias in found.items() if name != representative}
+        spread = _spread(program, copies, representative)
+        if all(_says_nothing(resolve(rule, spread)) for rule in copies):
+            aliases |= {name: alias for name, alias in spread.items() if name != representative}
     return {name: aliases[name] for name in program.relations if name in aliases}
 
 
@@ -182,17 +182,17 @@ def _spread(program: Program, copies: list[Rule], representative: str) -> dict[s
     for rule in copies:
         by_source.setdefault(_source(rule), []).append(rule)
     identity = tuple(range(program.relations[representative].arity))
-    found = {representative: Alias(representative, identity)}
+    aliases = {representative: Alias(representative, identity)}
     todo = [representative]
     for name in todo:
         for rule in by_source[name]:
-            if rule.head.relation not in found:
+            if rule.head.relation not in aliases:
                 copy = copy_permutation(program, rule)
                 assert copy is not None
-                permutation = tuple(copy[i] for i in found[name].permutation)
-                found[rule.head.relation] = Alias(representative, permutation)
+                permutation = tuple(copy[i] for i in aliases[name].permutation)
+                aliases[rule.head.relation] = Alias(representative, permutation)
                 todo.append(rule.head.relation)
-    return found
+    return aliases
 
 
 def _source(copy: Rule) -> str:

@@ -126,7 +126,7 @@ def view_variant(
     steps = _steps(body, plan, domains, program, statistics, indexes, schemes)
     if measured is not None and used is not None:
         counts = measured.bindings(variant, used)
-        steps = tuple(replace(step, measured=found) for step, found in zip(steps, counts, strict=True))
+        steps = tuple(replace(step, measured=bindings) for step, bindings in zip(steps, counts, strict=True))
     return VariantView(
         delta.relation if isinstance(delta, Atom) else None,
         steps,
