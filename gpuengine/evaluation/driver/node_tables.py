@@ -57,8 +57,10 @@ class StratumNodes:
     def outgrown(self, members: frozenset[str]) -> list[NodeRules]:
         """The nodes of rules, among them one of the stratum, that hold far more facts than was expected."""
         made = [choice.node_rules for choice in self._database.evaluators.choices.values()]
-        found = {id(one): one for one in made if one is not None}
-        return [one for one in found.values() if any(self._has_outgrown(part, members) for part in one.parts)]
+        distinct = {id(one): one for one in made if one is not None}
+        return [
+            one for one in distinct.values() if any(self._has_outgrown(part, members) for part in one.parts)
+        ]
 
     def _has_outgrown(self, part: NodePart, members: frozenset[str]) -> bool:
         name = part.atom.relation

@@ -54,12 +54,12 @@ class StratumSchemes:
     @property
     def postponed(self) -> Collection[Rule]:
         """Rules that copy into a relation that may become a union."""
-        found: set[Rule] = set()
+        copying: set[Rule] = set()
         for name, plan in self._plans.items():
             candidate = plan.candidate(Shape.UNION)
             if candidate is not None and not self._is_decided(name):
-                found |= set(candidate.handled)
-        return found
+                copying |= set(candidate.handled)
+        return copying
 
     def begin(self) -> None:
         """Equivalences, and closures that are asked for."""

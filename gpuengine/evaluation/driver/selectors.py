@@ -240,9 +240,9 @@ class _Domination:
     def _found(self, delta: int, old: frozenset[int], without: list[np.ndarray]) -> list[np.ndarray]:
         program, context = self._program(delta, old), self._runner.context
         arity = len(self._atoms[0].args)
-        found: list[list[np.ndarray]] = [[np.zeros(0, np.uint32)] * arity]
+        batches: list[list[np.ndarray]] = [[np.zeros(0, np.uint32)] * arity]
         if program.impossible:
-            return found[0]
+            return batches[0]
         context.progress.rule = self._rule.text
         start, end = program.stages[0].pipeline.driver.rows.delta
         for bindings in program.collect(start, end):
@@ -254,8 +254,8 @@ class _Domination:
                 mask &= ~is_row_of(better, without)
             if mask.any():
                 kept, _ = CPU.distinct_rows([column[mask] for column in worse], int(np.count_nonzero(mask)))
-                found.append([np.asarray(column) for column in kept])
-        return [np.concatenate(column) for column in zip(*found, strict=True)]
+                batches.append([np.asarray(column) for column in kept])
+        return [np.concatenate(column) for column in zip(*batches, strict=True)]
 
     def _facts(self, atom: Atom, columns: dict[Variable, np.ndarray], rows: int) -> list[np.ndarray]:
         intern = self._runner.context.database.dictionary.intern_constant

@@ -100,8 +100,8 @@ class TableModules:
             added = len(table) - closing.closed
             with self.context.progress.host_work.counting(HostOperation.SCHEME, table.name, added):
                 fresh = [column[closing.closed :].copy() for column in table.columns()]
-                found = closing.module.add(fresh, len(fresh[0]))
-                table.insert(found, len(found[0]))
+                implied = closing.module.add(fresh, len(fresh[0]))
+                table.insert(implied, len(implied[0]))
             closing.closed = len(table)
 
     def _linearise(

@@ -52,12 +52,12 @@ def _results_of_groups(
         asked = Bindings(dict(groups.columns), groups.rows)
         asked.filter(new)
         asked.columns[_GROUP] = np.arange(asked.rows, dtype=np.uint32)
-        found, ids = _reduce_groups(literal, asked, database, collect)
+        occupied, ids = _reduce_groups(literal, asked, database, collect)
         default = identity(literal.op, literal.result.type, database.dictionary)
         made = np.full(asked.rows, default or 0, np.uint32)
-        made[found] = ids
+        made[occupied] = ids
         made_holds = np.full(asked.rows, default is not None)
-        made_holds[found] = True
+        made_holds[occupied] = True
         known.add([asked.columns[variable] for variable in literal.outer], made, made_holds)
         results[new], holds[new] = made, made_holds
     return results, holds
@@ -108,9 +108,9 @@ def _reduce_groups(
     """The groups whose body has bindings, and the aggregate's id for each of them."""
     counts = _counts_by_scheme(literal, groups, database)
     if counts is not None:
-        found = np.flatnonzero(counts)
+        occupied = np.flatnonzero(counts)
         space = literal.result.type.space
-        return found, database.dictionary.encode(space, counts[found].astype(np.int64))
+        return occupied, database.dictionary.encode(space, counts[occupied].astype(np.int64))
     target = () if literal.target is None else tuple(sorted(term_variables(literal.target), key=str))
     kind = literal.result.type if literal.target is None or literal.op == "count" else literal.target.type
     reduction: Reduction | PythonReduction | Fold

@@ -62,7 +62,7 @@ def _head_bounds(rule: Rule, database: Database) -> list[tuple[int, int]]:
 
 def _variable_bounds(rule: Rule, database: Database) -> dict[Variable, tuple[int, int]] | None:
     """What the columns that a variable stands in have in common; None if nothing can be derived."""
-    found: dict[Variable, tuple[int, int]] = {}
+    common: dict[Variable, tuple[int, int]] = {}
     for literal in rule.body:
         if not isinstance(literal, Atom):
             continue
@@ -70,11 +70,11 @@ def _variable_bounds(rule: Rule, database: Database) -> dict[Variable, tuple[int
             if bounds == NOTHING:
                 return None
             if isinstance(arg, Variable):
-                found[arg] = intersect(found.get(arg, bounds), bounds)
-                if found[arg] == NOTHING:
+                common[arg] = intersect(common.get(arg, bounds), bounds)
+                if common[arg] == NOTHING:
                     return None
-    _follow_equations(rule, found, database)
-    return found
+    _follow_equations(rule, common, database)
+    return common
 
 
 def _follow_equations(rule: Rule, found: dict[Variable, tuple[int, int]], database: Database) -> None:

@@ -42,13 +42,13 @@ class Evaluators:
 
     def nodes_read_by(self, rules: Iterable[Rule]) -> set[str]:
         """The nodes that rules will be evaluated over, so far as others with the same body are by now."""
-        found: set[str] = set()
+        nodes: set[str] = set()
         for rule in rules:
             for other in self._chooser.with_same_body(rule):
                 choice = self.choices.get(other)
                 if choice is not None and choice.node_rules is not None:
-                    found.update(choice.node_rules.relations)
-        return found
+                    nodes.update(choice.node_rules.relations)
+        return nodes
 
     def join_instead(self, node_rules: NodeRules, why: str) -> None:
         """Evaluate by join plans what was to be evaluated over nodes, from now on."""

@@ -119,15 +119,15 @@ def find_multiway(rule: Rule, plan: BodyPlan, context: Context) -> Multiway | No
             steps.append(_Intersection(variable, tuple(side for side in sides if side is not None)))
             bound.add(variable)
     wanted = literal_variables(rule.head).union(*(literal_variables(part) for part in tail))
-    found = Multiway(
+    multiway = Multiway(
         driver, tuple(steps), tuple(tail), _chunk_rows(plan, len(database.tables[driver.relation]))
     )
-    read = {driver.relation, *(side.relation for side in found.sides)}
-    if not found.sides or found.last not in wanted or rule.head.relation in read:
+    read = {driver.relation, *(side.relation for side in multiway.sides)}
+    if not multiway.sides or multiway.last not in wanted or rule.head.relation in read:
         return None
     if not all(_is_plain(context, name) for name in read):
         return None
-    return found if all(_is_long(side, context) for side in found.sides) else None
+    return multiway if all(_is_long(side, context) for side in multiway.sides) else None
 
 
 def _chunk_rows(plan: BodyPlan, rows: int) -> int:
@@ -179,7 +179,7 @@ def intersected(multiway: Multiway, context: Context) -> Iterator[Bindings]:
             runs[side.relation, side.key_column] = _sort(as_table(tables[side.relation]), side)
     driver = as_table(tables[multiway.driver.relation])
     columns = dict(zip(multiway.driver.args, driver.columns(), strict=True))
-    found: dict[int, Bindings] = {}
+    waiting: dict[int, Bindings] = {}
 
     chunk = multiway.chunk
 
@@ -198,14 +198,14 @@ def intersected(multiway: Multiway, context: Context) -> Iterator[Bindings]:
             places, values = _PRIMITIVES.intersect_runs(taken)
             bindings.take(places)
             bindings.columns[step.variable] = values
-        found[start] = bindings
+        waiting[start] = bindings
 
     starts = range(0, len(driver), chunk)
     wave = context.workers.threads
     for first in range(0, len(starts), wave):
         context.workers.each(expand, starts[first : first + wave])
         for start in starts[first : first + wave]:
-            yield found.pop(start)
+            yield waiting.pop(start)
 
 
 def _sort(table: Table, side: _Side) -> _SortedRuns:

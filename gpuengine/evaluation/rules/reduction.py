@@ -117,13 +117,13 @@ def _looked_up(left: Instantiations, source: Source, keys: Instantiations) -> In
         columns = [bound[column] for column in range(table.arity)]
         return keys.taken(np.flatnonzero(table.contains(columns, count, source.domain)))
     free = [column for column in range(table.arity) if column not in bound]
-    found: dict[Variable, list[np.ndarray]] = {variable: [] for variable in left.columns}
+    pieces: dict[Variable, list[np.ndarray]] = {variable: [] for variable in left.columns}
     for places, others in table.expand(bound, count, source.domain):
         for variable, column in source.columns.items():
             part = bound[column][places] if column in bound else others[free.index(column)]
-            found[variable].append(part)
+            pieces[variable].append(part)
     empty = [np.empty(0, np.uint32)]
-    columns_of = {variable: np.concatenate(parts or empty) for variable, parts in found.items()}
+    columns_of = {variable: np.concatenate(parts or empty) for variable, parts in pieces.items()}
     return Instantiations(columns_of, len(next(iter(columns_of.values()))), left.is_distinct)
 
 

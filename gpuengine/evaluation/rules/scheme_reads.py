@@ -27,27 +27,27 @@ def read_scheme(
     scheme = database.tables[atom.relation]
     bound = bound_columns(atom, bindings, database)
     if len(bound) == scheme.arity:
-        found = scheme.contains([bound[c] for c in range(scheme.arity)], bindings.rows, domain)
+        holds = scheme.contains([bound[c] for c in range(scheme.arity)], bindings.rows, domain)
     elif negated or all(column in bound or isinstance(arg, Wildcard) for column, arg in enumerate(atom.args)):
-        found = _exists(scheme, bound, bindings.rows, domain)
+        holds = _exists(scheme, bound, bindings.rows, domain)
     else:
         yield from _expand(atom, scheme, bound, domain, bindings, stop)
         return
-    bindings.filter(~found if negated else found)
+    bindings.filter(~holds if negated else holds)
     if bindings.rows:
         yield bindings
 
 
 def bound_columns(atom: Atom, bindings: Bindings, database: Database) -> dict[int, np.ndarray]:
     """The ids of the columns that are known."""
-    found: dict[int, np.ndarray] = {}
+    ids_of: dict[int, np.ndarray] = {}
     for column, arg in enumerate(atom.args):
         if isinstance(arg, Constant):
             id = database.dictionary.intern_constant(arg)
-            found[column] = np.full(bindings.rows, id, np.uint32)
+            ids_of[column] = np.full(bindings.rows, id, np.uint32)
         elif isinstance(arg, Variable) and arg in bindings.columns:
-            found[column] = bindings.columns[arg]
-    return found
+            ids_of[column] = bindings.columns[arg]
+    return ids_of
 
 
 def _exists(scheme: Scheme, bound: dict[int, np.ndarray], rows: int, domain: Domain) -> np.ndarray:

@@ -191,9 +191,9 @@ class TreeJoin:
             beside = frozenset().union(*(literal_variables(atom) for atom in below[position]))
             kept = _sorted(shape.edges[position] & (upwards | beside))
             with self._counting(rule) as counted:
-                found = reduction.reduced(position).projected(kept)
-                counted.rows = found.count
-            own = tables.holding(list(found.columns.values()), found.count)
+                reduced = reduction.reduced(position).projected(kept)
+                counted.rows = reduced.count
+            own = tables.holding(list(reduced.columns.values()), reduced.count)
             own_atom = Atom(own.name, kept, rule.span)
             if is_root:
                 body = (own_atom, *below[position], *shape.tail)

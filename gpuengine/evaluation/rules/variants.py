@@ -395,9 +395,9 @@ class VariantRunner:
         """Admit the ids that were computed, and let them flow on to the stratum's other heads."""
         bounds = list(head.bounds)
         for column, arg in enumerate(variant.rule.head.args):
-            found = body.input_bounds(arg) if isinstance(arg, Variable) else None
-            if found is not None:
-                bounds[column] = _stretch(bounds[column], *found)
+            needed = body.input_bounds(arg) if isinstance(arg, Variable) else None
+            if needed is not None:
+                bounds[column] = _stretch(bounds[column], *needed)
         if bounds != head.bounds:
             head.widen(bounds)
             flow_bounds(self.bound_rules, self.context.database)
