@@ -61,10 +61,10 @@ class Changed(ReadOnly):
         if domain is Domain.NEW:
             none = np.zeros(count, np.bool_)
             return self.change.contains(columns, count) if self.with_change else none
-        found = self.state.contains(columns, count)
+        mask = self.state.contains(columns, count)
         if not self._is_whole(domain):
-            found &= ~self.change.contains(columns, count)
-        return found
+            mask &= ~self.change.contains(columns, count)
+        return mask
 
     def expand(
         self, bound: Mapping[int, np.ndarray], count: int, domain: Domain = Domain.ALL, room: int = BATCH

@@ -155,13 +155,13 @@ class Closure(PairScheme):
         sources, targets = (self._nodes.find(column) for column in columns)
         known = (sources != NONE) & (targets != NONE)
         sources, targets = sources[known], targets[known]
-        found = self._forward.delete(sources, targets)
+        were_edges = self._forward.delete(sources, targets)
         backward = self._ways[BACKWARD]
         if backward is not None:
             self._ways[BACKWARD] = None
             backward.delete(targets, sources)
             self._ways[BACKWARD] = backward
-        self._last_edges = sources[found], targets[found]
+        self._last_edges = sources[were_edges], targets[were_edges]
         self._deleting = True
         return self.count(Domain.NEW)
 

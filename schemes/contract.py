@@ -125,10 +125,10 @@ class Scheme(NotCopied, ABC):
 
     def exists(self, bound: Mapping[int, np.ndarray], count: int, domain: Domain = Domain.ALL) -> np.ndarray:
         """Which of the keys (see `expand`) match some fact: a mask."""
-        found = np.zeros(count, np.bool_)
+        mask = np.zeros(count, np.bool_)
         for places, _ in self.expand(bound, count, domain):
-            found[places] = True
-        return found
+            mask[places] = True
+        return mask
 
     def degrees(self, bound: Mapping[int, np.ndarray], count: int) -> np.ndarray:
         """How many facts match each of the keys (see `expand`), uint64."""
@@ -139,10 +139,10 @@ class Scheme(NotCopied, ABC):
 
     def values(self, column: int, domain: Domain = Domain.ALL) -> np.ndarray:
         """The distinct ids of a column."""
-        found = np.empty(0, np.uint32)
+        ids = np.empty(0, np.uint32)
         for batch in self.scan(domain):
-            found = np.union1d(found, batch[column])
-        return found
+            ids = np.union1d(ids, batch[column])
+        return ids
 
     def insertable(self, columns: Columns, count: int) -> np.ndarray:
         """Which of the rows are neither facts nor scheduled: a mask. It may miss what is only scheduled."""

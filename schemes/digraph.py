@@ -63,9 +63,9 @@ class Adjacency:
 
     def remove(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Take away the edges between each pair; a mask of those that had any. O(edges of the sources)."""
-        found = np.zeros(len(sources), np.bool_)
-        kernels.remove_edges(*self.arrays, sources, targets, len(sources), found)
-        return found
+        had_edges = np.zeros(len(sources), np.bool_)
+        kernels.remove_edges(*self.arrays, sources, targets, len(sources), had_edges)
+        return had_edges
 
     def folded(self) -> Adjacency:
         """The same edges, sorted, if enough were linked in since; else itself."""

@@ -37,8 +37,8 @@ class TransitiveModule:
         frontier = [np.concatenate(pair) for pair in zip(facts, first, strict=True)]
         _keep_new(first, known, self.table)
         while len(frontier[0]):
-            found = _preceded(frontier, self.external)
-            frontier = _keep_new(found, known, self.table)
+            joined = _preceded(frontier, self.external)
+            frontier = _keep_new(joined, known, self.table)
         return known.columns()
 
 
@@ -53,12 +53,12 @@ class SymmetricTransitiveModule:
         """Algorithm 7: the pairs that facts add to the components, without those that the table has."""
         self.components.insert(facts, count)
         self.components.advance()
-        found = _joined(list(self.components.scan(Domain.NEW)))
+        pairs = _joined(list(self.components.scan(Domain.NEW)))
         self.components.settle()
-        if not len(found[0]):
-            return found
-        new = ~self.table.contains(found, len(found[0]))
-        return [column[new] for column in found]
+        if not len(pairs[0]):
+            return pairs
+        new = ~self.table.contains(pairs, len(pairs[0]))
+        return [column[new] for column in pairs]
 
 
 def _joined(parts: list[Pairs]) -> Pairs:

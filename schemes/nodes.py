@@ -99,9 +99,9 @@ class _ByAddress:
         return self.nodes.nbytes
 
     def find(self, ids: np.ndarray) -> np.ndarray:
-        found = np.empty(len(ids), np.uint32)
-        look_up(ids, len(ids), self.low, self.high, self.nodes, found)
-        return found
+        numbers = np.empty(len(ids), np.uint32)
+        look_up(ids, len(ids), self.low, self.high, self.nodes, numbers)
+        return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,6 @@ class _Bisection:
 
     def find(self, ids: np.ndarray) -> np.ndarray:
         at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
-        found = self.nodes[at]
-        found[self.ids[at] != ids] = NONE
-        return found
+        numbers = self.nodes[at]
+        numbers[self.ids[at] != ids] = NONE
+        return numbers

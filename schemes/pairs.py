@@ -174,11 +174,11 @@ class PairScheme(Scheme):
     def snapshot(self) -> PairSnapshot:
         if self._begun is not None:
             return self._begun
-        found = self._last_snapshot() if self._last_snapshot is not None else None
-        if found is None or found.version != self.version:
-            found = PairSnapshot(self)
-            self._last_snapshot = weakref.ref(found)
-        return found
+        snapshot = self._last_snapshot() if self._last_snapshot is not None else None
+        if snapshot is None or snapshot.version != self.version:
+            snapshot = PairSnapshot(self)
+            self._last_snapshot = weakref.ref(snapshot)
+        return snapshot
 
     def begin_change(self) -> None:
         if self._begun is None:
@@ -342,12 +342,12 @@ class PairSnapshot(ReadOnly, PairScheme):
         if domain is Domain.NEW:
             all_of = self._reading(FORWARD, Domain.ALL)
             return replace(all_of, reached=replace(all_of.reached, owners=np.empty(0, np.uint32)))
-        found = self._readings.get(column)
-        if found is None:
+        reading = self._readings.get(column)
+        if reading is None:
             make = self._kept.forward if column == FORWARD else self._kept.backward
             assert make is not None
-            found = self._readings.setdefault(column, make())
-        return found
+            reading = self._readings.setdefault(column, make())
+        return reading
 
     def news(self) -> Gone:
         raise AssertionError(f"{self.name} is only read")

@@ -155,8 +155,8 @@ class Reachability:
             return np.zeros(0, np.bool_)
         incoming = self._incoming()
         marked, nodes = self._leading_to(np.unique(sources), incoming)
-        found = self._out.remove(sources, targets)
-        sources, targets = sources[found], targets[found]
+        were_edges = self._out.remove(sources, targets)
+        sources, targets = sources[were_edges], targets[were_edges]
         incoming.remove(targets, sources)
         try:
             if len(nodes) * _MANY >= self.nodes:
@@ -168,7 +168,7 @@ class Reachability:
             incoming.link(targets, sources)
             raise
         self._edges -= len(sources)
-        return found
+        return were_edges
 
     def merge(self) -> None:
         """Forget the version before."""

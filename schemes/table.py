@@ -235,15 +235,15 @@ class Table(Scheme):
         if domain is Domain.ALL:
             return self._on_host(self.keyset.contains(self._batch(columns, count), 0, count), count)
         if domain is Domain.OLD:
-            found = self.contains(columns, count)
-            kept = [column[found] for column in columns]
+            mask = self.contains(columns, count)
+            kept = [column[mask] for column in columns]
             since = [column[self.rows.delta[0] :] for column in self.columns()]
-            found[found] = ~is_row_of(kept, since)
-            return found
-        found = np.zeros(count, np.bool_)
+            mask[mask] = ~is_row_of(kept, since)
+            return mask
+        mask = np.zeros(count, np.bool_)
         for batch in self.scan(domain, max(self.rows.count, 1)):
-            found |= is_row_of(columns, batch)
-        return found
+            mask |= is_row_of(columns, batch)
+        return mask
 
     def expand(
         self, bound: Mapping[int, np.ndarray], count: int, domain: Domain = Domain.ALL, room: int = BATCH

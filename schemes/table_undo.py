@@ -43,11 +43,11 @@ class Undo:
 
     def columns(self) -> list[np.ndarray]:
         """The rows as they were, copied."""
-        found = []
+        columns = []
         for j in range(self.rows.arity):
             column = np.empty(self.count, np.uint32)
             column[: self._whole] = self.rows.column(j)[: self._whole]
             for places, values in reversed(self._saved):
                 column[places] = values[j]
-            found.append(column)
-        return found
+            columns.append(column)
+        return columns

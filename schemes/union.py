@@ -95,13 +95,13 @@ class Union(Scheme):
     @property
     def bounds(self) -> list[tuple[int, int]]:  # type: ignore[override]
         """What the parts may have, too."""
-        found = self._widened
+        covered = self._widened
         for part in self._all:
             outward = [(0, 0)] * self.arity
             for place, bounds in zip(part.permutation, part.scheme.bounds, strict=True):
                 outward[place] = bounds
-            found = [cover(old, new) for old, new in zip(found, outward, strict=True)]
-        return found
+            covered = [cover(old, new) for old, new in zip(covered, outward, strict=True)]
+        return covered
 
     def widen(self, bounds: Sequence[tuple[int, int]]) -> None:
         self._widened = [cover(old, new) for old, new in zip(self._widened, bounds, strict=True)]
@@ -142,20 +142,20 @@ class Union(Scheme):
         return self.rough_count if self._is_fresh else self.own.count(Domain.NEW)
 
     def distinct(self, column: int) -> float:
-        found = [part.scheme.distinct(part.permutation.index(column)) for part in self._all]
-        return float(max(*found, sum(found) / 2))
+        estimates = [part.scheme.distinct(part.permutation.index(column)) for part in self._all]
+        return float(max(*estimates, sum(estimates) / 2))
 
     def contains(self, columns: Columns, count: int, domain: Domain = Domain.ALL) -> np.ndarray:
-        found = np.zeros(count, np.bool_)
+        mask = np.zeros(count, np.bool_)
         for part in self._read_in(domain):
-            missing = ~found
+            missing = ~mask
             rest = [np.asarray(column)[missing] for column in columns]
             if len(rest[0]):
                 wanted = self._domain(domain)
-                found[missing] = part.scheme.contains(part.inward(rest), len(rest[0]), wanted)
+                mask[missing] = part.scheme.contains(part.inward(rest), len(rest[0]), wanted)
         if domain is Domain.NEW:
-            found &= ~self._stays(columns, count)
-        return found
+            mask &= ~self._stays(columns, count)
+        return mask
 
     def expand(
         self, bound: Mapping[int, np.ndarray], count: int, domain: Domain = Domain.ALL, room: int = BATCH
@@ -182,8 +182,8 @@ class Union(Scheme):
     def values(self, column: int, domain: Domain = Domain.ALL) -> np.ndarray:
         if domain is not Domain.ALL:
             return super().values(column, domain)
-        found = [part.scheme.values(part.permutation.index(column)) for part in self._all]
-        return np.unique(np.concatenate(found))
+        ids = [part.scheme.values(part.permutation.index(column)) for part in self._all]
+        return np.unique(np.concatenate(ids))
 
     def insert(self, columns: Columns, count: int) -> int:
         if not count:
@@ -237,12 +237,12 @@ class Union(Scheme):
 
     def _stays(self, columns: Columns, count: int) -> np.ndarray:
         """Rows that are NEW in a part but not here: another had them before, or keeps them."""
-        found = np.zeros(count, np.bool_)
+        mask = np.zeros(count, np.bool_)
         if self._is_fresh or not count:
-            return found
+            return mask
         for part in self._all:
-            found |= part.scheme.contains(part.inward(columns), count, Domain.OLD)
-        return found
+            mask |= part.scheme.contains(part.inward(columns), count, Domain.OLD)
+        return mask
 
     def _scan_all(self, room: int) -> Iterator[list[np.ndarray]]:
         masks, _ = self._known_overlap()
@@ -368,11 +368,11 @@ def _find_overlap(parts: Sequence[Part], sizes: Sequence[int]) -> tuple[list[_Ta
 
 
 def _common_bounds(parts: Sequence[Part]) -> list[tuple[int, int]]:
-    found = [(0, 0)] * parts[0].scheme.arity
+    common = [(0, 0)] * parts[0].scheme.arity
     for part in parts:
         for place, bounds in zip(part.permutation, part.scheme.bounds, strict=True):
-            found[place] = cover(found[place], bounds)
-    return found
+            common[place] = cover(common[place], bounds)
+    return common
 
 
 def _shared(part: Part, before: Sequence[Part]) -> int:
@@ -385,10 +385,10 @@ def _shared(part: Part, before: Sequence[Part]) -> int:
     shared = 0
     for batch in scheme.scan():
         columns = part.outward(batch)
-        found = np.zeros(len(batch[0]), np.bool_)
+        mask = np.zeros(len(batch[0]), np.bool_)
         for other in before:
-            found |= other.scheme.contains(other.inward(columns), len(found))
-        shared += int(np.count_nonzero(found))
+            mask |= other.scheme.contains(other.inward(columns), len(mask))
+        shared += int(np.count_nonzero(mask))
     return shared
 
 

@@ -29,9 +29,9 @@ def all_kernels() -> tuple[Kernel, ...]:
     from importlib import import_module
     from pkgutil import iter_modules
 
-    found = {id(one): one for one in evaluation_kernels()}
+    kernels = {id(one): one for one in evaluation_kernels()}
     for module in iter_modules(__path__):
         for one in vars(import_module(f"{__name__}.{module.name}")).values():
             if isinstance(one, Kernel):
-                found.setdefault(id(one), one)
-    return tuple(found.values())
+                kernels.setdefault(id(one), one)
+    return tuple(kernels.values())

@@ -32,8 +32,8 @@ def read_code(path: Path, cache: Path) -> bytes | None:
             _warn(f"{path} is a symbolic link")
         return None
     with os.fdopen(fd, "rb") as file:
-        found = os.fstat(fd)
-        doubt = "is no file" if not stat.S_ISREG(found.st_mode) else _doubt(found)
+        status = os.fstat(fd)
+        doubt = "is no file" if not stat.S_ISREG(status.st_mode) else _doubt(status)
         if doubt is not None:
             _warn(f"{path} {doubt}")
             return None
@@ -93,8 +93,8 @@ def _folder_doubt(folder: Path, cache: Path) -> str | None:
         if doubt is not None:
             return f"{place} {doubt}"
     for place in (folder, *folder.parents):
-        found = place.lstat()
-        if stat.S_ISLNK(found.st_mode) and found.st_uid not in (0, os.geteuid()):
+        status = place.lstat()
+        if stat.S_ISLNK(status.st_mode) and status.st_uid not in (0, os.geteuid()):
             return f"{place} is a symbolic link of another user"
     return None
 

@@ -260,16 +260,16 @@ class BestValues:
                     self._release()
                 self._marks[2] = lowest
         near = self._near[: self._counts[0]]
-        found, left = near, near[:0]
+        told, left = near, near[:0]
         if self._holding:
             values = self._best[near]
             is_told = values <= _threshold_of(values)
-            found, left = near[is_told], near[~is_told]
-        found = found.astype(np.int64)
-        self._state[found] = _HAS_VALUE
+            told, left = near[is_told], near[~is_told]
+        told = told.astype(np.int64)
+        self._state[told] = _HAS_VALUE
         self._near[: len(left)] = left
         self._counts[0] = len(left)
-        return found
+        return told
 
     def _release(self) -> None:
         """Have the best of those that are far be near; all of them, if nothing is held back."""

@@ -181,7 +181,7 @@ def trim(pool: SegmentPool) -> None:
 def contains(sets: PositionSets, owners: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """For each pair whether the position is in the owner's set; NONE is nowhere."""
     pool = sets.pool
-    found = np.empty(len(owners), np.bool_)
+    mask = np.empty(len(owners), np.bool_)
     position_reads.find_positions(
         *sets.arrays[:4],
         pool.starts,
@@ -191,9 +191,9 @@ def contains(sets: PositionSets, owners: np.ndarray, positions: np.ndarray) -> n
         owners,
         positions,
         len(owners),
-        found,
+        mask,
     )
-    return found
+    return mask
 
 
 def expand(

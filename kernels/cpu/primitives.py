@@ -34,17 +34,17 @@ class CpuPrimitives(Primitives):
         return np.full(count, id, np.uint32)
 
     def look_up(self, ids: np.ndarray, low: int, values: np.ndarray) -> np.ndarray:
-        found = np.empty(len(ids), np.uint32)
-        position_reads.look_up(ids, len(ids), low, low + len(values), values, found)
-        return found
+        looked_up = np.empty(len(ids), np.uint32)
+        position_reads.look_up(ids, len(ids), low, low + len(values), values, looked_up)
+        return looked_up
 
     def search(self, ids: np.ndarray, known: np.ndarray, values: np.ndarray) -> np.ndarray:
         if not len(known):
             return np.full(len(ids), NONE, np.uint32)
         at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-        found = values[at]
-        found[known[at] != ids] = NONE
-        return found
+        nearest = values[at]
+        nearest[known[at] != ids] = NONE
+        return nearest
 
     def semi_join(self, left: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> np.ndarray:
         return joins.matching(left, right, kept=1)
@@ -100,8 +100,8 @@ class CpuPrimitives(Primitives):
     def sets_contain(
         self, sets: PositionSets, owners: np.ndarray, positions: np.ndarray, *, negated: bool = False
     ) -> np.ndarray:
-        found = position_sets.contains(sets, owners, positions)
-        return ~found if negated else found
+        mask = position_sets.contains(sets, owners, positions)
+        return ~mask if negated else mask
 
     def sets_list(
         self, sets: PositionSets, owners: np.ndarray, values: np.ndarray, room: int

@@ -112,10 +112,10 @@ class KeySet(NotCopied):
 
     def contains(self, rows: Rows, start: int, end: int) -> np.ndarray:
         """Which of the rows [start, end) of `rows` are in the set."""
-        found = np.empty(end - start, np.uint8)
+        mask = np.empty(end - start, np.uint8)
         scratch = np.empty(max(self.arity, 1), np.int64)
-        keyset.contains_rows(self.address, rows.address, start, end, scratch, found)
-        return found.view(np.bool_)
+        keyset.contains_rows(self.address, rows.address, start, end, scratch, mask)
+        return mask.view(np.bool_)
 
     def _spread(self, capacity: int) -> bool:
         """Grow a hash table in place; False if it should become a bitmap, or if its keys cluster too much."""

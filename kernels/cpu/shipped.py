@@ -52,11 +52,11 @@ def level() -> str | None:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    found = level()
-    if found is None:
+    highest = level()
+    if highest is None:
         return None
     try:
-        return ctypes.CDLL(str(FOLDER / f"{found}.so"))
+        return ctypes.CDLL(str(FOLDER / f"{highest}.so"))
     except OSError:  # for another system, or damaged: as if there were none
         return None
 
