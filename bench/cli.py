@@ -1,4 +1,4 @@
-"""Commands: ``list``, ``run``, ``scale``, ``load``, ``gpu-model``, ``planning``, those of the packages."""
+"""Commands: ``list``, ``run``, ``scale``, ``load``, ``planning``, ``startup``, those of the packages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import gpu_model, load, machine, page, planning, scale, table
+from bench import gpu_model, load, machine, page, planning, scale, startup, table
 from bench.catalogue import UnknownWorkload, Workload, catalogue, choose, record_sizes
 from bench.contenders import OURS, Contender, Ours, choose_peers, present
 from bench.prepare import Places, prepare
@@ -62,6 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
     read.add_argument("--rows", type=int, default=10_000_000)
     gpu_model.add_command(commands)
     commands.add_parser("planning", help="very many rules, and rules with very many atoms")
+    commands.add_parser("startup", help="three facts, warm: processor time beside that of Python alone")
     scheme_tables.add_command(commands)
     updates.add_command(commands)
     spark.add_command(commands)
@@ -81,6 +82,8 @@ def main(arguments: Sequence[str], ours: Contender | None = None, places: Places
         return 0
     if options.command == "planning":
         return planning.run_command(console)
+    if options.command == "startup":
+        return startup.run_command(console)
     try:
         if options.command == "gpu-model":
             return gpu_model.run_command(options, places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -78,6 +79,9 @@ if TYPE_CHECKING:
     from gpuengine.maintenance.updater import Updated, Updater
     from gpuengine.profiling.measuring import Measurement
     from gpuengine.profiling.profile import Profile
+
+
+_log = logging.getLogger("gpuengine")
 
 
 class Engine(NotCopied):
@@ -293,6 +297,7 @@ class Engine(NotCopied):
                     following, facts = self.current.stating(relation)
                     facts.insert(columns, rows)
                     self._states.follow(following)
+            _log.info("loaded %d rows of %s", rows, relation)
             return rows
 
     @property
@@ -401,6 +406,7 @@ class Engine(NotCopied):
                 updater.forget()
             self._states.follow(found[0])
             self._worked = progress, found[0].anew_seconds
+        _log.info("materialised %d facts in %.3f s", progress.facts, found[0].anew_seconds)
 
     def commit(self, update: Update) -> Change:
         """Make an update happen; `Change` says what came of it. On any failure nothing has changed."""
@@ -430,6 +436,7 @@ class Engine(NotCopied):
             after, deltas = found[0]
             self._states.follow(after)
             self._worked = progress, time.perf_counter() - began
+        _log.info("updated in %.3f s", self._worked[1])
         change = change_to(after, deltas, Budget(self.options.memory))
         self._subscriptions.note(change, late)
         return change

@@ -17,7 +17,7 @@ from gpuengine.evaluation.materialisation import Materialisation
 from gpuengine.evaluation.placement.budget import Budget
 from gpuengine.evaluation.placement.failures import device_failures
 from gpuengine.kernels.cpu.backend import CPU
-from gpuengine.language.program import Attribute
+from gpuengine.language.program import Attribute, Kind
 from gpuengine.limits import Limits
 from gpuengine.limits import check as check_memory
 from gpuengine.membership import find_fact
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from gpuengine.exchange.outgoing import OutgoingFacts
 
 BATCH_ROWS = 1 << 20
+_SORTED_IN_PYTHON = 1000
+"""Up to so many rows sorting takes less time than importing what sorts more."""
 _LISTED_BYTES = 8
 """What a value takes in an Arrow column, about."""
 
@@ -316,6 +318,10 @@ class RelationView:
             )
         if not self.attributes:
             return self
+        if not columns and self._count <= _SORTED_IN_PYTHON and not self._has_floats():
+            rows = self.to_pylist()
+            few = np.array(sorted(range(len(rows)), key=rows.__getitem__), np.int64)
+            return self._of([column[few] for column in self.id_columns()], self._count)
         import pyarrow.compute as pc
 
         keys = [
@@ -325,6 +331,10 @@ class RelationView:
         keys += [(name, "ascending") for name in self.columns if name not in names]
         order = pc.sort_indices(self.to_arrow(), keys).to_numpy()
         return self._of([column[order] for column in self.id_columns()], self._count)
+
+    def _has_floats(self) -> bool:
+        """Are there floats, which Python has no order of if some are NaN?"""
+        return any(attribute.type.kind is Kind.FLOAT for attribute in self.attributes)
 
     def _of(self, columns: list[np.ndarray], count: int) -> RelationView:
         """A view of some of the facts."""

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from gpuengine import __version__
 from gpuengine.cli.knowledge_bases import is_knowledge_base, is_rdf_base, is_temporal_base
+from gpuengine.cli.usage import Parser, refuse_command, refuse_rest
 from gpuengine.errors import GpuEngineError
 from gpuengine.rdf_names import is_rdf_name
 
@@ -48,22 +49,38 @@ class Operation(NamedTuple):
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments, with the function that runs the command as `command`. Exits with 2 on bad usage."""
-    parser, _ = make_parsers()
-    arguments = parser.parse_args(argv)
+    parser, parsers = make_parsers(argv[0] if argv else None)
+    refuse_command(parser, argv, parsers)
+    arguments, rest = parser.parse_known_args(argv)
+    if rest:
+        refuse_rest(parsers[arguments.name], rest)
     arguments.check(arguments)
+    if arguments.verbose:
+        show_log()
     return arguments
 
 
-def make_parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
-    """What reads the command line, and by name what reads the rest of it for each command."""
-    parser = argparse.ArgumentParser(
+def make_parsers(only: str | None = None) -> tuple[Parser, Mapping[str, Parser]]:
+    """What reads the command line, and by name what reads the rest of it for each command.
+
+    If `only` is a command, there is only that one: making all of them takes longer than many programs.
+    """
+    parser = Parser(
         prog="gpuengine", description="Datalog materialisation on columnar arrays.", epilog=_EXIT_CODES
     )
     parser.add_argument("--version", action="version", version=f"gpuengine {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="name")
-    for command in _COMMANDS:
+    chosen = [command for command in _COMMANDS if command.name == only]
+    for command in chosen or _COMMANDS:
         command.add_to(commands)
     return parser, commands.choices
+
+
+def show_log() -> None:
+    """Have what the engine logs on standard error."""
+    import logging
+
+    logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.INFO)
 
 
 def is_temporal(arguments: argparse.Namespace) -> bool:
@@ -756,12 +773,12 @@ class Command(NamedTuple):
     check: Check = lambda parser, arguments: None
     defaults: Mapping[str, Any] = {}
 
-    def add_to(self, commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    def add_to(self, commands: argparse._SubParsersAction[Parser]) -> None:
         parser = commands.add_parser(
             self.name, help=self.summary, description=self.description, epilog=_EXIT_CODES
         )
         groups: dict[str | None, argparse._ActionsContainer] = {None: parser}
-        for entry in (_TIMEOUT, *self.options):
+        for entry in (_TIMEOUT, _VERBOSE, *self.options):
             one_of = parser.add_mutually_exclusive_group() if isinstance(entry, list) else None
             for option in entry if isinstance(entry, list) else [entry]:
                 if option.group not in groups:
@@ -781,13 +798,14 @@ _TIMEOUT = _option(
     metavar="SECONDS",
     help="end after so long, as an interrupt would: nothing is left half done; the exit code is 124 then",
 )
+_VERBOSE = _flag("-v", "--verbose", help="say on standard error what is done, and how long it takes")
 _COMMANDS = (
     Command(
         "run",
         "evaluate a program and write its outputs",
         "Evaluate a Datalog program: read its .input relations, derive what its .output and .printsize "
-        "relations need, and write them. -F, -D, -I, -M, -j and -w mean what they mean to Soufflé. Or reason "
-        "over triples: with RDFox's rules (.dlog), or the axioms of an ontology. With --on "
+        "relations need, and write them. -F, -D, -I, -M, -j, -v and -w mean what they mean to Soufflé. Or "
+        "reason over triples: with RDFox's rules (.dlog), or the axioms of an ontology. With --on "
         "spark, Spark reads and writes datasets, and evaluates the program if one engine is too small; "
         "-F, -D and --save may be URIs then.",
         (

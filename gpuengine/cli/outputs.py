@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpuengine.cli.failures import outcome, say_when_interrupted, settled_when_ended
 from gpuengine.cli.live import LiveLine
-from gpuengine.errors import DataError, GpuEngineError
+from gpuengine.errors import DataError, GpuEngineError, MemoryBudgetError
 from gpuengine.io import output_path
 from gpuengine.language.parameters import DATABASES, is_a_stream
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from gpuengine.engine import Engine
     from gpuengine.language.program import Directive
     from gpuengine.relation import RelationView
+
+_MOST_IN_ORDER = 1_000_000
+"""So many rows are not sorted unless that is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +120,21 @@ def write_outputs(
     done: str,
     is_sorted: bool = False,
 ) -> None:
-    """Write all files, or none; then print what is printed. Rows come in their order if that is wanted."""
+    """Write all files, or none; then print what is printed.
+
+    Rows come in their order if that is wanted. As text they do anyway, so that two runs can be compared, if
+    they are not too many.
+    """
     from gpuengine.io import write_stdout
 
-    def facts_of(relation: str) -> RelationView:
-        return engine[relation].sort() if is_sorted else engine[relation]
+    def facts_of(output: Output) -> RelationView:
+        view = engine[output.directive.relation]
+        if is_sorted:
+            return view.sort()
+        return in_order(view) if _is_text(output) else view
 
     files = (
-        File(output.path, facts_of(output.directive.relation), output.directive.params)
+        File(output.path, facts_of(output), output.directive.params)
         for output in outputs
         if output.path is not None
     )
@@ -132,9 +142,23 @@ def write_outputs(
         write_files(files, line, output_dir, done=done)
     for output in outputs:
         if output.path is None:
-            view = facts_of(output.directive.relation)
+            view = facts_of(output)
             write_stdout(view.name, view.batches(), view.attributes, output.directive.params)
     sys.stdout.flush()
+
+
+def _is_text(output: Output) -> bool:
+    from gpuengine.io.options import Format, format_of
+
+    return output.path is None or format_of(output.path, output.directive.params) is Format.TEXT
+
+
+def in_order(view: RelationView) -> RelationView:
+    """The rows in their order, or as they are if they are many, or there is no room for that."""
+    try:
+        return view.sort() if len(view) < _MOST_IN_ORDER else view
+    except MemoryBudgetError:
+        return view
 
 
 def write_files(files: Iterable[File], line: LiveLine, home: Path, *, done: str) -> None:

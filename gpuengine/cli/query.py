@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpuengine.cli.arguments import is_temporal
 from gpuengine.cli.knowledge_bases import is_temporal_base, open_knowledge_base
 from gpuengine.cli.live import LiveLine, live_line
+from gpuengine.cli.outputs import in_order
 from gpuengine.cli.sources import load, locate, needed_inputs, open_engine
 from gpuengine.errors import GpuEngineError
 from gpuengine.showing import text_table
@@ -33,6 +34,8 @@ def query(arguments: argparse.Namespace) -> int:
     finally:
         line.clear()
     answers = engine.query(arguments.query, order=arguments.order or (), **dict(arguments.param))
+    if not arguments.order:
+        answers = in_order(answers)
     if arguments.output is not None:
         _write(answers, arguments)
     elif arguments.form == "table":

@@ -128,7 +128,7 @@ def test_cuda_without_a_gpu(tmp_path: Path) -> None:
     ("arguments", "what"),
     [
         ((), "COMMAND"),
-        (("rnu", "reach.dl"), "invalid choice: 'rnu'"),
+        (("rnu", "reach.dl"), "there is no command rnu"),
         (("run",), "PROGRAM.dl"),
         (("run", "reach.dl", "--memory", "lots"), "not a memory size: 'lots'"),
         (("run", "reach.dl", "-j", "0"), "'0' is not a number above 0"),
@@ -151,4 +151,36 @@ def test_usage(
 
 
 def test_usage_as_a_process(tmp_path: Path) -> None:
-    assert "usage: gpuengine run" in failure(tmp_path, "run", code=2)
+    said = failure(tmp_path, "run", code=2).splitlines()
+    assert said == [
+        "error: gpuengine run: the following arguments are required: PROGRAM.dl, FILE",
+        "  hint: gpuengine run --help lists what it takes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("rnu", "p.dl"), "there is no command rnu\n  hint: did you mean run?"),
+        (("p.dl",), "p.dl is no command\n  hint: gpuengine run p.dl evaluates it"),
+        (("xyz",), "there is no command xyz\n  hint: there is run, plan, query"),
+        (("run", "p.dl", "--stast"), "there is no option --stast\n  hint: did you mean --stats?"),
+        (("run", "p.dl", "--zzz"), "there is no option --zzz\n  hint: gpuengine run --help lists"),
+        (("doctor", "x"), "gpuengine doctor: x is too much"),
+        (("run", "p.dl", "-p", "log"), "-p is an option of Soufflé\n  hint: --profile FILE.html"),
+        (("run", "p.dl", "-c"), "-c is an option of Soufflé\n  hint: nothing has to be compiled"),
+        (("run", "p.dl", "-texplain"), "-t is an option of Soufflé\n  hint: gpuengine explain"),
+        (("run", "p.dl", "--provenance=explain"), "--provenance is an option of Soufflé"),
+        (("run", "p.dl", "-o", "exe"), "-o is an option of Soufflé\n  hint: there is no executable"),
+        ((), "say which COMMAND\n  hint: gpuengine run PROGRAM.dl"),
+    ],
+)
+def test_usage_errors_say_what_to_do(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from gpuengine.cli import main
+
+    assert main(arguments) == 2
+    errors = capsys.readouterr().err
+    assert said in errors
+    assert not arguments or len(errors.splitlines()) == 2

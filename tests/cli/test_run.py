@@ -158,6 +158,8 @@ def test_sorted_outputs(tmp_path: Path) -> None:
     program = ".decl a(x: number, s: symbol)\n.output a(IO=stdout)\n"
     program += 'a(10, "b"). a(9, "a"). a(10, "a"). a(-1, "z").\n'
     (tmp_path / "p.dl").write_text(program)
-    done = gpuengine("run", "p.dl", "--sort", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "-1\tz\n9\ta\n10\ta\n10\tb\n" in done.stdout
+    for options in ((), ("--sort",), ("-v",)):
+        done = gpuengine("run", "p.dl", *options, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "-1\tz\n9\ta\n10\ta\n10\tb\n" in done.stdout
+        assert ("gpuengine: materialised 4 facts in " in done.stderr) == (options == ("-v",))
