@@ -8,7 +8,7 @@ BENCH ?= generated
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench wheel clean
+.PHONY: help demo test lint bench docs wheel clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ test: lint ## lint, and the whole test suite
 
 bench: $(VENV)/installed-bench ## compare with the peers found on this machine
 	$(BIN)/python -m bench run $(BENCH)
+
+docs: $(VENV)/installed-test ## out/docs/index.html: the guides, and an API reference made of docstrings
+	$(BIN)/python docs/reference.py $(OUT)/docs
 
 wheel: $(BIN)/python ## dist/gpuengine-….whl with compiled kernels for this kind of machine
 	GPUENGINE_WHEEL_KERNELS=all $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist .
