@@ -412,9 +412,10 @@ class Engine(NotCopied):
         """Make an update happen; `Change` says what came of it. On any failure nothing has changed."""
         prepared = self.prepared if update.edited is None else self.prepare(update.edited.text)
         self._functions.check(prepared.program, (*prepared.program.rules, *prepared.program.subsumptions))
+        before = self.current if update.notes is None else replace(self.current, notes=update.notes)
         with self.limits("updating").applied():
             return self._change(
-                lambda progress: self._updater.update(self.current, prepared, update.facts, progress),
+                lambda progress: self._updater.update(before, prepared, update.facts, progress),
                 update.watch,
                 wait=update.wait,
             )

@@ -14,13 +14,16 @@ if __name__ != "gpuengine.spark_bridge":
 if TYPE_CHECKING:
     from gpuengine.spark_bridge.encoding import load_encoded as load_encoded
     from gpuengine.spark_bridge.materialisation import Materialisation as Materialisation
+    from gpuengine.spark_bridge.materialisation import datalog as datalog
     from gpuengine.spark_bridge.materialisation import encode as encode
     from gpuengine.spark_bridge.materialisation import ingest as ingest
     from gpuengine.spark_bridge.materialisation import materialise as materialise
+    from gpuengine.spark_bridge.registration import register as register
     from gpuengine.spark_bridge.saved import SavedMaterialisation as SavedMaterialisation
     from gpuengine.spark_bridge.saved import open as open
     from gpuengine.spark_bridge.sessions import session as session
     from gpuengine.spark_bridge.strata import Limits as Limits
+    from gpuengine.spark_bridge.streams import feed as feed
     from gpuengine.spark_bridge.triples import materialise_triples as materialise_triples
 
 # No module has the name of what it exports: an import of the module would put it in its place.
@@ -28,12 +31,15 @@ _HOME = {
     "Limits": "strata",
     "Materialisation": "materialisation",
     "SavedMaterialisation": "saved",
+    "datalog": "materialisation",
     "encode": "materialisation",
+    "feed": "streams",
     "ingest": "materialisation",
     "load_encoded": "encoding",
     "materialise": "materialisation",
     "materialise_triples": "triples",
     "open": "saved",
+    "register": "registration",
     "session": "sessions",
 }
 
@@ -41,12 +47,15 @@ __all__ = [
     "Limits",
     "Materialisation",
     "SavedMaterialisation",
+    "datalog",
     "encode",
+    "feed",
     "ingest",
     "load_encoded",
     "materialise",
     "materialise_triples",
     "open",
+    "register",
     "session",
 ]
 

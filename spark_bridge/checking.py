@@ -128,9 +128,9 @@ def _convert(
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
+    check_type(relation, attribute, given, source)
     kind, type_name = attribute.type.kind, attribute.type.name
-    name = attribute.name if given == attribute.name else f"{attribute.name} (given as {given})"
-    whole = isinstance(source, T.IntegralType) or (isinstance(source, T.DecimalType) and source.scale <= 0)
+    name, whole = _called(attribute, given), _is_whole(source)
     plain = "double" if kind is Kind.FLOAT else "string" if kind not in _NUMERIC else "bigint"
 
     def within(low: int, high: int, value: Column) -> _Conversion:
@@ -139,34 +139,63 @@ def _convert(
 
     if isinstance(source, T.NullType) or (kind in _NUMERIC and isinstance(source, T.BooleanType)):
         return _Conversion(name, raw, raw.cast(plain))
-    if kind is Kind.NUMBER and whole:
+    if kind is Kind.NUMBER:
         if isinstance(source, T.DecimalType) and source.precision > 18:
             return within(-(2**63), 2**63 - 1, raw.cast("bigint"))
         return _Conversion(name, raw, raw.cast("bigint"))
-    if kind is Kind.UNSIGNED and whole:
+    if kind is Kind.UNSIGNED:
         if isinstance(source, T.DecimalType) and source.precision > 18:
             lower = (raw - _decimal(2**64)).cast("bigint")
             bits = F.when(raw < _decimal(2**63), raw.cast("bigint")).otherwise(lower)
             return within(0, 2**64 - 1, bits)
         kept = F.when(raw >= 0, raw.cast("bigint"))
         return _Conversion(name, raw, kept, f"outside 0..{2**64 - 1}, the range of {type_name}")
-    if kind is Kind.FLOAT and isinstance(source, T.NumericType):
+    if kind is Kind.FLOAT:
         if isinstance(source, T.LongType) or (whole and isinstance(source, T.DecimalType)):
             exact = within(-_EXACT_DOUBLE, _EXACT_DOUBLE, raw.cast("double"))
             return _Conversion(name, raw, exact.value, "beyond 2**53, which a float may not hold exactly")
         return _Conversion(name, raw, raw.cast("double"))
-    if kind not in _NUMERIC and isinstance(source, T.StringType | T.CharType | T.VarcharType):
+    if not isinstance(source, T.BinaryType):
         # By type and not by name: names follow the session's collation, and symbols are compared by bytes.
         return _Conversion(name, raw, raw if source == T.StringType() else raw.cast(T.StringType()))
-    if kind not in _NUMERIC and isinstance(source, T.BinaryType):
-        text = raw.cast(T.StringType())
-        return _Conversion(name, raw, F.when(F.is_valid_utf8(text), text), "not in UTF-8")
+    text = raw.cast(T.StringType())
+    return _Conversion(name, raw, F.when(F.is_valid_utf8(text), text), "not in UTF-8")
+
+
+def check_type(relation: Relation, attribute: Attribute, given: str, source: DataType) -> None:
+    """Raise `DataError` if no value of a column's type can be one of an attribute."""
+    kind = attribute.type.kind
+    if _takes(kind, source):
+        return
     wanted, cast = _WANTED[kind]
     raise DataError(
-        f"{relation.name}: column {name} holds {source.simpleString()}, but {attribute.name} is declared "
-        f"{type_name}, which takes {wanted}"
+        f"{relation.name}: column {_called(attribute, given)} holds {source.simpleString()}, but "
+        f"{attribute.name} is declared {attribute.type.name}, which takes {wanted}"
         f'\n  hint: cast it first: df.withColumn("{given}", df["{given}"].cast("{cast}"))'
     )
+
+
+def _takes(kind: Kind, source: DataType) -> bool:
+    from pyspark.sql import types as T
+
+    if isinstance(source, T.NullType):
+        return True
+    if kind is Kind.FLOAT:
+        return isinstance(source, T.NumericType | T.BooleanType)
+    if kind in _NUMERIC:
+        return _is_whole(source) or isinstance(source, T.BooleanType)
+    return isinstance(source, T.StringType | T.CharType | T.VarcharType | T.BinaryType)
+
+
+def _is_whole(source: DataType) -> bool:
+    from pyspark.sql import types as T
+
+    is_decimal = isinstance(source, T.DecimalType) and source.scale <= 0
+    return isinstance(source, T.IntegralType) or is_decimal
+
+
+def _called(attribute: Attribute, given: str) -> str:
+    return attribute.name if given == attribute.name else f"{attribute.name} (given as {given})"
 
 
 def _decimal(value: int) -> Column:

@@ -6,18 +6,23 @@ A path is a URI such as ``hdfs:``, ``s3a:`` or ``file:``, or of the session's de
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuengine.errors import DataError, SparkError
+from gpuengine.errors import DataError, SparkError, StoreError
 from gpuengine.maintenance.store.files import sync_directory, write_synced
+from gpuengine.maintenance.store.lock import WriterLock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Names = list[str]
+
+LOCK_FILE = "writer.lock"
+"""Says who changes a folder, where the file system has no locks."""
 
 
 def join(base: str, *parts: str) -> str:
@@ -157,6 +162,46 @@ class FileSystem:
             system, place = self._at(path)
             if not system.delete(place, True) and system.exists(place):
                 raise DataError(f"can't delete {path}")
+
+    @contextmanager
+    def writing(self, path: str) -> Iterator[None]:
+        """Be the only one that changes a folder until the block ends; `StoreError` names who does already.
+
+        On this machine's own file system the lock goes with the process. Elsewhere it is a file, which a
+        process that is killed leaves behind, and as good as the store's promise that only one can make it.
+        """
+        local = self._local(path)
+        if local is not None:
+            lock = WriterLock.acquire(local)
+            try:
+                yield
+            finally:
+                lock.release()
+            return
+        at = join(path, LOCK_FILE)
+        self._make_lock(at, path)
+        try:
+            yield
+        finally:
+            self.delete(at)
+
+    def _make_lock(self, at: str, path: str) -> None:
+        with _failures(f"can't write {at}"):
+            system, place = self._at(at)
+            try:
+                stream = system.create(place, False)
+            except Exception as error:
+                if not system.exists(place):
+                    raise
+                holder = self.read_text(at) or "another process"
+                raise StoreError(
+                    f"{path} is being written by {holder}, which holds {at}\n"
+                    "  hint: wait until that process is done; if it is gone, delete the file"
+                ) from error
+            try:
+                stream.write(bytearray(f"process {os.getpid()} on {socket.gethostname()}".encode()))
+            finally:
+                stream.close()
 
     def make_directories(self, path: str) -> None:
         """Make a folder and those above it."""

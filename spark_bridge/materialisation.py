@@ -23,6 +23,7 @@ from gpuengine.planning.prepared import Prepared, prepare
 from gpuengine.spark_bridge.carriers import Carriers, find_carriers
 from gpuengine.spark_bridge.checking import Checked, check_inputs
 from gpuengine.spark_bridge.datasets import read_dataset
+from gpuengine.spark_bridge.declarations import create_views, relation_to_fill, relation_to_read
 from gpuengine.spark_bridge.encoding import Encoded, encode_inputs
 from gpuengine.spark_bridge.failures import spark_failures
 from gpuengine.spark_bridge.frames import arrow_batches
@@ -94,6 +95,10 @@ class Materialisation(Mapping[str, "DataFrame"]):
         from gpuengine.spark_bridge.saved import save
 
         save(self, path, replace=replace)
+
+    def create_views(self, prefix: str = "") -> list[str]:
+        """Have SQL see each relation as a temporary view of its name, after a prefix; gives their names."""
+        return create_views(self, prefix)
 
     def release(self) -> None:
         """Let go of what executors keep; the DataFrames must not be read any more."""
@@ -178,6 +183,42 @@ def materialise(
     seconds = time.perf_counter() - started
     report = SparkReport(place.where, place.why, strata, seconds, jobs.shuffle_bytes())
     return Materialisation(spark, prepared, results, names, report)
+
+
+def datalog(
+    inputs: DataFrame | Mapping[str, DataFrame],
+    program: str | os.PathLike[str],
+    output: str | None = None,
+    *,
+    input: str | None = None,
+    **options: Any,
+) -> DataFrame:
+    """One relation of a program over DataFrames; made for ``df.transform(datalog, program)``.
+
+    A single frame is the facts of `input`: by default the only relation that ``.input`` names, else the only
+    one without rules. `output` is by default the only one that ``.output`` names, else the only one with
+    rules that no other relation reads. `options` are those of `materialise`, which to call for several
+    relations, or to have what executors keep released.
+    """
+    text = ProgramText.read(
+        as_source(program),
+        include_dirs=as_directories(options.get("include_dirs", ())),
+        macros=as_macros(options.get("macros")),
+    )
+    read = relation_to_read(text.program, output).name
+    if isinstance(inputs, Mapping):
+        if input is not None:
+            raise SparkError("input is for a single DataFrame; a mapping names the relations itself")
+        if not inputs:
+            raise SparkError("there are no DataFrames\n  hint: materialise(spark, program, {}) needs none")
+        frames = dict(inputs)
+    else:
+        frames = {relation_to_fill(text.program, input).name: inputs}
+    name, first = next(iter(frames.items()))
+    session = getattr(first, "sparkSession", None)
+    if session is None:
+        raise SparkError(f"the facts of {name} must be a DataFrame of Spark, not {type(first).__name__}")
+    return materialise(session, program, frames, wanted=read, **options)[read]
 
 
 @dataclass(frozen=True)
@@ -329,7 +370,7 @@ def _load(engine: Engine, relation: Relation, checked: Checked) -> None:
         columns = [np.concatenate(pieces) for pieces in zip(*waiting, strict=True)]
         table.insert(columns, rows)
 
-    for batch in _batches(relation, checked):
+    for batch in fact_batches(relation, checked):
         columns, count = engine.encode_facts(relation, batch)
         if not relation.arity:
             table.insert(columns, count)
@@ -343,7 +384,7 @@ def _load(engine: Engine, relation: Relation, checked: Checked) -> None:
         insert()
 
 
-def _batches(relation: Relation, checked: Checked) -> Iterator[pa.Table]:
+def fact_batches(relation: Relation, checked: Checked) -> Iterator[pa.Table]:
     """The rows by the names and types that the engine expects."""
     if not relation.arity:
         yield nullary(checked.rows > 0)

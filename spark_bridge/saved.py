@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
@@ -21,6 +21,7 @@ from gpuengine.planning.prepared import Prepared, prepare
 from gpuengine.relation import RelationView
 from gpuengine.spark_bridge.carriers import Carriers, column, find_carriers, has_no_carrier
 from gpuengine.spark_bridge.checking import Checked, check_inputs
+from gpuengine.spark_bridge.declarations import create_views
 from gpuengine.spark_bridge.encoding import Dictionaries, Encoded, encode_inputs
 from gpuengine.spark_bridge.failures import spark_failures
 from gpuengine.spark_bridge.filesystem import FileSystem, join
@@ -34,6 +35,7 @@ from gpuengine.spark_bridge.materialisation import (
 )
 from gpuengine.spark_bridge.placement import ClusterResults, carry, given_facts
 from gpuengine.spark_bridge.progress import JobWatch, SparkReport
+from gpuengine.spark_bridge.replays import was_applied
 from gpuengine.spark_bridge.sessions import check_session
 from gpuengine.spark_bridge.strata import Insertion, Limits, StrataRun
 
@@ -58,6 +60,8 @@ class _State:
     stated: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     relations: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     generation: int = 0
+    streams: dict[str, int] = field(default_factory=dict)
+    """The last batch of each stream that fed it."""
 
     def to_json(self) -> str:
         return json.dumps(
@@ -71,6 +75,7 @@ class _State:
                 "stated": self.stated,
                 "relations": self.relations,
                 "generation": self.generation,
+                "streams": self.streams,
             }
         )
 
@@ -88,14 +93,16 @@ class _State:
             pieces(saved["stated"]),
             pieces(saved["relations"]),
             int(saved["generation"]),
+            dict(saved.get("streams", {})),
         )
 
 
 class SavedMaterialisation(Mapping[str, "DataFrame"]):
     """The relations of a saved materialisation by name, as DataFrames, and the updates of them.
 
-    One process at a time may update it. DataFrames that were read before an update go on showing what was
-    there then, until `compact` removes it.
+    One process at a time updates it; another one that tries meanwhile gets `StoreError`. An update goes on
+    from what is there then, whoever made it. DataFrames that were read before an update go on showing what
+    was there, until `compact` removes it.
     """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
@@ -103,10 +110,20 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
         self.path = path
         self._files = FileSystem(spark)
         self._state = self._read_state()
+        self._prepare()
+        self.report: SparkReport | None = None
+
+    def _prepare(self) -> None:
         self._prepared: Prepared = prepare(self._state.text, None)
         constants = {space: dict(map(tuple, each)) for space, each in self._state.constants.items()}
         self._carried = carry(self._prepared, self._state.carriers, constants)
-        self.report: SparkReport | None = None
+
+    def refresh(self) -> None:
+        """Show what others have changed since this was opened; updates begin with that."""
+        newest = self._read_state()
+        if newest.to_json() != self._state.to_json():
+            self._state = newest
+            self._prepare()
 
     def _read_state(self) -> _State:
         at = join(self.path, MANIFEST)
@@ -135,6 +152,10 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
 
     def __len__(self) -> int:
         return len(self._state.wanted)
+
+    def create_views(self, prefix: str = "") -> list[str]:
+        """As of `Materialisation`; the views show what is there now, also after later updates."""
+        return create_views(self, prefix)
 
     @property
     def generation(self) -> int:
@@ -179,15 +200,19 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
         nulls: Literal["fail", "drop"] = "fail",
         limits: Limits | None = None,
         watch: Listener | None = None,
+        batch: tuple[str, int] | None = None,
     ) -> dict[str, int]:
         """Add facts and what follows from them; says how many facts each relation that changed has gained.
 
+        With `batch`, a stream and a number, nothing happens if that was inserted before.
         Strata that read a changed relation under negation or in an aggregate are evaluated anew, and may
         lose facts; all others are only extended.
         """
         check_session(self.spark)
         jobs = JobWatch(self.spark)
         with self._changing("inserting facts"):
+            if batch is not None and was_applied(self._state.streams, *batch):
+                return {}
             frames = frames_of(self.spark, self._prepared, inputs)
             with jobs.named("encoding new facts"):
                 checked = check_inputs(self._prepared.program.relations, frames, nulls=nulls)
@@ -202,7 +227,7 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
             together = {name: union([stated[name], held]) for name, held in new.items()}
             insertion = Insertion(run, before, {**stated, **together}, delta)
             insertion.update(self._carried.plan(self._state.wanted))
-            gained = self._commit(encoded, new, insertion)
+            gained = self._commit(encoded, new, insertion, batch)
             keeper.release()
         self._told(run, jobs, "the facts that were there are kept")
         return gained
@@ -283,9 +308,13 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
         new = held.frame.join(known.frame, held.frame.columns, "left_anti")
         return keeper.keep(f"new/{name}", new)
 
-    def _commit(self, encoded: Encoded, new: Mapping[str, Held], insertion: Insertion) -> dict[str, int]:
+    def _commit(
+        self, encoded: Encoded, new: Mapping[str, Held], insertion: Insertion, batch: tuple[str, int] | None
+    ) -> dict[str, int]:
         earlier = self.counts
         state = self._next(encoded)
+        if batch is not None:
+            state.streams[batch[0]] = batch[1]
         for name, held in new.items():
             if held.rows:
                 state.stated[name] = [
@@ -325,10 +354,12 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
 
     @contextmanager
     def _changing(self, what: str) -> Iterator[None]:
-        """Raise what fails, and say so if the change has happened by then."""
+        """Keep others from changing it; raise what fails, and say so if the change has happened by then."""
         before = self._state
         try:
-            with spark_failures(what):
+            with spark_failures(what), self._files.writing(self.path):
+                self.refresh()
+                before = self._state
                 yield
         except Interrupted:
             if self._state is before:
@@ -349,7 +380,9 @@ def open(spark: SparkSession, path: str) -> SavedMaterialisation:
 def save(materialisation: Materialisation, path: str, *, replace: bool = False) -> None:
     """Write a materialisation to a directory that is new or empty; with `replace`, in place of another."""
     check_target(materialisation.spark, materialisation.prepared.program, path, replace=replace)
-    with spark_failures(f"saving {path}"):
+    files = FileSystem(materialisation.spark)
+    kept_out = files.writing(path) if files.exists(path) else nullcontext()
+    with spark_failures(f"saving {path}"), kept_out:
         _write_all(materialisation, path)
 
 

@@ -87,6 +87,8 @@ class Update(NotCopied):
         self._change: Change | None = None
         self._is_open = False
         self.edited: EditedText | None = None
+        self.notes: dict[str, Any] | None = None
+        """What is noted with the materialisation from now on; None: what was."""
 
     def __enter__(self) -> Update:
         if self._was_entered:
@@ -183,6 +185,12 @@ class Update(NotCopied):
         Raises `ProgramErrors` if the program has no such rule.
         """
         self._edit("remove", rules)
+
+    def note(self, name: str, value: Any) -> None:
+        """Have a value that JSON can hold kept beside the facts, and saved with this transaction."""
+        self._require_open()
+        noted = self._engine.current.notes if self.notes is None else self.notes
+        self.notes = {**noted, name: value}
 
     @property
     def facts(self) -> dict[str, Delta]:

@@ -94,7 +94,7 @@ def test_what_is_not_saved_can_not_be_opened(spark: SparkSession, made: str, tmp
 def test_updates_that_are_refused_change_nothing(spark: SparkSession, made: str, tmp_path: Path) -> None:
     path = copy_of(made, tmp_path)
     saved = open_saved(spark, path)
-    before = sorted(str(entry) for entry in Path(path).rglob("*"))
+    before = files_in(path)
     with pytest.raises(GpuEngineError, match=r"no relation 'edgy' in the program; did you mean 'edge'\?"):
         saved.insert({"edgy": edges(spark, EDGES)})
     with pytest.raises(DataError, match="edge: column"):
@@ -103,7 +103,46 @@ def test_updates_that_are_refused_change_nothing(spark: SparkSession, made: str,
         saved.insert({"edge": spark.createDataFrame([(1, None)], "a bigint, b bigint")})
     with pytest.raises(KeyError, match="'nope' was not saved"):
         saved["nope"]
-    assert sorted(str(entry) for entry in Path(path).rglob("*")) == before
+    with pytest.raises(DataError, match="only some columns have the names of attributes"):
+        saved.insert({"edge": spark.createDataFrame([(1, 2, 3)], "a bigint, c bigint, d bigint")})
+    with pytest.raises(DataError, match="column b holds double, but b is declared number"):
+        saved.delete({"edge": spark.createDataFrame([(1, 2.5)], "a bigint, b double")})
+    assert files_in(path) == before
+
+
+def files_in(path: str) -> list[str]:
+    """All but the writer's lock, which stays when it is let go."""
+    return sorted(str(entry) for entry in Path(path).rglob("*") if entry.name != "lock")
+
+
+def test_two_writers_are_kept_apart(
+    spark: SparkSession, made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, files = copy_of(made, tmp_path), FileSystem(spark)
+    one, other = open_saved(spark, path), open_saved(spark, path)
+    results = materialise(spark, CLOSURE, {"edge": edges(spark, EDGES)})
+    with files.writing(path):
+        for update in (one.insert, one.delete):
+            with pytest.raises(StoreError, match=rf"saved is being written by process {os.getpid()} on "):
+                update({"edge": edges(spark, [(3, 4)])})
+        with pytest.raises(StoreError, match="is being written by process"):
+            results.save(path, replace=True)
+        assert rows_of(other["path"]) == paths(EDGES)
+    with monkeypatch.context() as patched:
+        patched.setattr(FileSystem, "_local", lambda self, at: None)  # as on a store without locks
+        with (
+            files.writing(path),
+            pytest.raises(StoreError, match=r"writer.lock\n  hint: wait until that process"),
+        ):
+            one.compact()
+        assert not Path(path, "writer.lock").exists()
+    assert one.insert({"edge": edges(spark, [(3, 4)])}) == {"edge": 1, "path": 3}
+    # The other goes on from that, though it was opened before.
+    assert other.insert({"edge": edges(spark, [(4, 5)])}) == {"edge": 1, "path": 4}
+    assert rows_of(open_saved(spark, path)["path"]) == paths([*EDGES, (3, 4), (4, 5)])
+    assert one.counts["edge"] == 3
+    one.refresh()
+    assert one.counts["edge"] == 4
 
 
 def test_a_crash_before_the_end_leaves_what_was_there(

@@ -158,6 +158,12 @@ class Store:
             "bytes": segment_bytes + journal_bytes + (self.path / MANIFEST).stat().st_size,
         }
 
+    def version(self) -> str:
+        """Which state is the newest: a text that no other state of any knowledge base has."""
+        state = self._read("none")
+        manifest = state.manifest
+        return f"{manifest.identity or manifest.generation}-{manifest.commits + len(state.commits)}"
+
     # -- writing -----------------------------------------------------------------------------------
 
     def commit(self, commit: Commit) -> None:

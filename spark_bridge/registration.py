@@ -1,0 +1,23 @@
+"""Make a session know the data source ``gpuengine`` and the SQL function ``datalog``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuengine.spark_bridge.sessions import check_session, ship_package
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: SparkSession) -> None:
+    """Give a session the format ``gpuengine`` and the table function ``datalog``; again does no harm."""
+    check_session(spark)
+    ship_package(spark)
+    from pyspark.sql.functions import udtf
+
+    from gpuengine.spark_bridge.data_source import KnowledgeBaseSource
+    from gpuengine.spark_bridge.table_function import DatalogFunction
+
+    spark.dataSource.register(KnowledgeBaseSource)
+    spark.udtf.register("datalog", udtf(DatalogFunction))  # type: ignore[arg-type]
