@@ -109,7 +109,7 @@ DESCRIPTIONS: dict[str, str] = {
     NOT_MONOTONE: "an aggregate of a head in recursion by which a better value could take back what follows",
     SELECTION: "a relation that is to keep facts in two ways at once",
     SUBSUMPTION: "a subsumption between two relations, or by what depends on what it leaves",
-    LATTICE: "lattices are not supported",
+    LATTICE: "a lattice, or an attribute or field with one, that can't be so",
     USER_FUNCTOR: "a functor, or one of an aggregate, that is not declared, or not as one can be",
     CHOICE_DOMAIN: "a choice-domain by an attribute that is not there",
     COUNTER: "autoinc() in a rule that depends on its own head, in an aggregate or in a query",

@@ -24,6 +24,7 @@ from gpuengine.language.syntax import (
     FunctorDecl,
     Instance,
     Item,
+    LatticeDecl,
     Name,
     Override,
     Pragma,
@@ -89,6 +90,7 @@ class Flat:
         self.types: list[tuple[TypeDecl, Scope]] = []
         self.directives: list[tuple[DirectiveDecl, Scope]] = []
         self.functors: list[tuple[FunctorDecl, Scope]] = []
+        self.lattices: list[tuple[LatticeDecl, Scope]] = []
         self.clauses: list[ScopedClause] = []
         self.pragmas: list[Pragma] = []
         self.overrides: list[tuple[Name, Scope]] = []
@@ -130,6 +132,8 @@ class _Expander:
                 flat.types.append((item, scope))
             elif isinstance(item, FunctorDecl):
                 flat.functors.append((item, scope))
+            elif isinstance(item, LatticeDecl):
+                flat.lattices.append((item, scope))
             elif isinstance(item, Pragma):
                 flat.pragmas.append(item)
             elif isinstance(item, Component):

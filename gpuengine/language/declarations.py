@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from gpuengine.language import codes, parameters
 from gpuengine.language.components import Flat, Scope
 from gpuengine.language.diagnostics import Reporter, nearest
-from gpuengine.language.program import Attribute, Directive, FunctorSignature, Kind, Relation
+from gpuengine.language.lattices import Lattices
+from gpuengine.language.program import Attribute, Directive, FunctorSignature, Relation
 from gpuengine.language.syntax import DirectiveDecl, FunctorDecl, Name, RelationDecl
 from gpuengine.language.type_environment import UNKNOWN, TypeEnvironment, resolve_attributes
 
@@ -23,10 +24,11 @@ class Declarations:
         self.directives: list[Directive] = []
         self.functors: dict[str, FunctorSignature] = {}
         self._reporter = reporter
-        for name, relation, scope in flat.relations:
-            self._relation(name, relation, scope)
         for functor, scope in flat.functors:
             self._functor(functor, scope)
+        self.lattices = Lattices(flat.lattices, environment, self.functors, reporter)
+        for name, relation, scope in flat.relations:
+            self._relation(name, relation, scope)
         for directive, scope in flat.directives:
             self._directive(directive, scope)
         for name, scope in flat.overrides:
@@ -59,7 +61,9 @@ class Declarations:
         tags = [tag.text for tag in decl.tags]
         qualifiers = frozenset(tags).difference(_IO_QUALIFIERS)
         choices = tuple(self._choice(key, full, attributes) for key in decl.choices)
-        relation = self.relations[full] = Relation(full, attributes, qualifiers, span, choices)
+        joined = {place: one.type for place, one in enumerate(decl.attributes) if one.is_joined}
+        lattice = self.lattices.merges(full, attributes, joined)
+        relation = self.relations[full] = Relation(full, attributes, qualifiers, span, choices, lattice)
         self.directives += [Directive(tag, full, {}, span) for tag in tags if tag in _IO_QUALIFIERS]
         types = {attribute.type for attribute in attributes} - {UNKNOWN}
         if "eqrel" in qualifiers and (relation.arity != 2 or len(types) > 1):
@@ -95,10 +99,6 @@ class Declarations:
                 hint = nearest(written.text, self.environment.types, "type") or "declare it with .type"
                 message = f"the type {written.text} is not declared"
                 self._reporter.error(codes.UNDECLARED_TYPE, message, written.start, written.end, hint)
-            elif type_.kind in (Kind.RECORD, Kind.ADT) and type_ is not UNKNOWN:
-                message = f"the functor {name.text} can't take or give a {type_.kind.value}"
-                hint = "its types are number, unsigned, float and symbol, and subtypes of these"
-                self._reporter.error(codes.USER_FUNCTOR, message, written.start, written.end, hint)
             types.append(UNKNOWN if type_ is None else type_)
         self.functors[name.text] = FunctorSignature(
             name.text, tuple(types[:-1]), types[-1], decl.stateful, span

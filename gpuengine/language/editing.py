@@ -37,6 +37,7 @@ from gpuengine.language.syntax import (
     DirectiveDecl,
     FunctorDecl,
     Item,
+    LatticeDecl,
     Pragma,
     RelationDecl,
 )
@@ -265,7 +266,7 @@ def _read(
 def _removable(item: Item, reporter: Reporter) -> bool:
     if isinstance(item, Clause):
         return True
-    if isinstance(item, RelationDecl | FunctorDecl | DirectiveDecl | Pragma):
+    if isinstance(item, RelationDecl | FunctorDecl | LatticeDecl | DirectiveDecl | Pragma):
         start, end = item.start, item.end
     else:
         name = item.type.name if isinstance(item, Component) else item.name

@@ -156,6 +156,8 @@ def lower_clause(
         head, bound, merge = unmerged(written, reporter)
         for body in bodies:
             body = [*body, *(part for part in bound if not is_read(part.right, body))]
+            if declarations.lattices:
+                body = declarations.lattices.met(body, declarations.relations, scoped.scope)
             if clause.dominating is not None:
                 body = [head, clause.dominating, *body]
             elif merge is None:

@@ -46,6 +46,7 @@ from gpuengine.language.type_environment import UNKNOWN
 _UNSIGNED_OR_FLOAT = frozenset((Kind.UNSIGNED, Kind.FLOAT))
 _SIGNED_KINDS = frozenset((Kind.NUMBER, Kind.FLOAT))
 _RECORD = frozenset((Kind.RECORD,))
+_NESTED = frozenset((Kind.RECORD, Kind.ADT))
 _SYMBOL = frozenset((Kind.SYMBOL,))
 _DEFAULTS = (NUMBER, UNSIGNED, FLOAT)
 
@@ -278,8 +279,17 @@ class Inference:
                     expected = result.describe()
                     self._clash(arg, cell, expected, f" for {call.op}")
             return result
+        declared = self._declarations.functors.get(call.op[1:]) if call.op.startswith("@") else None
         for position, (arg, cell) in enumerate(zip(call.args, cells, strict=True)):
-            self._restrict(arg, cell, wants.args[min(position, len(wants.args) - 1)])
+            kinds = wants.args[min(position, len(wants.args) - 1)]
+            if declared is not None and kinds <= _NESTED and position < len(declared.arguments):
+                type_ = declared.arguments[position]
+                if not cell.become(self._environment.roots[type_.space]):
+                    self._clash(arg, cell, type_.name, f" for {call.op}")
+            else:
+                self._restrict(arg, cell, kinds)
+        if declared is not None and wants.result in _NESTED:
+            return root_cell(self._environment.roots[declared.result.space])
         return Cell(frozenset((wants.result,)))
 
     def _signature(self, call: Call) -> Uniform | Fixed | None:

@@ -25,8 +25,6 @@ ERROR = "ERROR"
 # What the preprocessor leaves in place of OPEN and ERROR: reported, the parser skips the clause.
 BROKEN_LINE = "BROKEN LINE"
 BROKEN = "BROKEN"
-# Directives of Soufflé that the grammar does not have: known, so that they can be rejected by name.
-UNSUPPORTED_DIRECTIVES = (".lattice",)
 
 
 class _Lexer(NamedTuple):
@@ -39,7 +37,7 @@ def _lexer() -> _Lexer:
     tables = load()
     words = sorted(word for word in tables.literals if word[-1].isalnum() and "-" not in word)
     directives = [word for word in words if word.startswith(".")]
-    directives += [INCLUDE, ONCE, *UNSUPPORTED_DIRECTIVES]
+    directives += [INCLUDE, ONCE]
     marks = sorted((word for word in tables.literals if not word[-1].isalnum()), key=len, reverse=True)
     marks.remove("_")
     named = [f"(?P<{name}>{pattern})" for name, pattern in tables.patterns]

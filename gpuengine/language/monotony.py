@@ -168,7 +168,8 @@ def _problem(rule: Rule, moving: Merges, own: Sequence[Merge]) -> tuple[str, str
     signs = known_signs(rule.body)
     problem = _follow_equations(rule.body, ways, signs)
     if problem is None:
-        problem = _check_literals(rule.body, ways, signs)
+        bottoms = [merge.bottom for merges in moving.values() for merge in merges if merge.bottom]
+        problem = _check_literals(rule.body, ways, signs, bottoms)
     if problem is not None:
         return (problem, source) if source else None
     merged = {merge.column: merge for merge in own}
@@ -217,7 +218,9 @@ def _follow_equations(body: Iterable[Literal], ways: dict[Variable, Way], signs:
     return None
 
 
-def _check_literals(body: Iterable[Literal], ways: Mapping[Variable, Way], signs: Signs) -> str | None:
+def _check_literals(
+    body: Iterable[Literal], ways: Mapping[Variable, Way], signs: Signs, bottoms: Sequence[Term]
+) -> str | None:
     defined: set[Variable] = set()
     for part in body:
         if isinstance(part, Atom):
@@ -250,6 +253,8 @@ def _check_literals(body: Iterable[Literal], ways: Mapping[Variable, Way], signs
             ):
                 continue
             return f"a comparison that held may not hold any more when {name} gets better"
+        if part.op == "!=" and (part.left in bottoms or part.right in bottoms):
+            continue  # what is above the least value stays so
         if part.op == "!=" and _gains_bits(part.left, part.right, ways, signs):
             continue
         return f"{name} is compared by {part.op}"

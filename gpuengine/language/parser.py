@@ -13,7 +13,7 @@ from gpuengine.language import codes
 from gpuengine.language.diagnostics import LOST_DECLARATION, Reporter, nearest
 from gpuengine.language.lexer import BROKEN, BROKEN_LINE, Token
 from gpuengine.language.tables import END, SEPARATOR, Production, load
-from gpuengine.language.tokens import FUNCTION
+from gpuengine.language.tokens import FUNCTION, QUANTIFIER
 from gpuengine.language.tree import TreeBuilder
 
 _NAMES = {
@@ -26,8 +26,8 @@ _NAMES = {
     "ADDRESS": "an IP address",
     "BRANCH": "a branch",
     FUNCTION: "a functor",
+    QUANTIFIER: "any or all",
 }
-_UNSUPPORTED = {".lattice": codes.LATTICE}
 _QUALIFIERS = (
     *("eqrel", "inline", "no_inline", "overridable", "btree", "brie", "btree_delete", "magic", "no_magic"),
     "choice-domain",
@@ -165,7 +165,7 @@ class Parser:
 
     def _complain(self, at: int) -> bool:
         """Report the token at `at`; is it a right one in the wrong place?"""
-        if self._tokens[at][0] in (BROKEN, BROKEN_LINE) or self._unsupported(at) or self._qualifier(at):
+        if self._tokens[at][0] in (BROKEN, BROKEN_LINE) or self._qualifier(at):
             return False
         self._report(at, self._expected())
         return True
@@ -264,16 +264,6 @@ class Parser:
         """Is the token at `at` wrong only because the clause on the lines before it does not end?"""
         at_break = self._tokens[at][0] == END or self._starts_line(at)
         return at_break and self._accepts(".", SEPARATOR)
-
-    def _unsupported(self, at: int) -> bool:
-        """Report a construct of Soufflé that is known but not supported."""
-        kind, text, start, end = self._tokens[at]
-        code = _UNSUPPORTED.get(kind)
-        if code is None:
-            return False
-        message = f"{text}: {codes.DESCRIPTIONS[code]}"
-        self._reporter.error(code, message, start, end, "express it with relations and rules")
-        return True
 
     def _qualifier(self, at: int) -> bool:
         """Report a word after a ``.decl`` that was taken for the beginning of a clause."""

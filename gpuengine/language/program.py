@@ -217,12 +217,13 @@ class Merge:
 
     ``min`` and ``max`` keep the best of the values; ``sum`` and ``count`` add them up, of each rule one for
     each binding of its body; ``bor`` and ``band`` join them bit by bit, and ``@name`` by a function of the
-    user, that a lattice says at `span`.
+    user, that a lattice says at `span`. A fact whose value is `bottom` says nothing, and is not kept.
     """
 
     column: int
     op: str
     span: Span | None = field(default=None, compare=False)
+    bottom: Term | None = None
 
     @property
     def is_best(self) -> bool:

@@ -74,6 +74,9 @@ def report_selections(
     ways: dict[str, dict[str, LoweredRule | None]] = {
         name: {"a choice-domain": None} for name, relation in relations.items() if relation.choices
     }
+    for name, relation in relations.items():
+        if relation.lattice:
+            ways.setdefault(name, {})["attributes of lattices"] = None
     merges: dict[str, tuple[Merge, LoweredRule]] = {}
     for lowered in rules:
         rule, name = lowered.rule, lowered.rule.head.relation

@@ -33,8 +33,11 @@ class Name:
 
 @node
 class Attribute:
+    """``x: T``, or ``x: T<>`` of which the values of a key are joined."""
+
     name: Name
     type: Name
+    is_joined: bool = False
 
 
 @node
@@ -45,6 +48,16 @@ class RelationDecl:
     start: int
     end: int
     choices: list[list[Name]]  # the keys of its choice-domain
+
+
+@node
+class LatticeDecl:
+    """``.lattice T<> { Lub -> @lub(_, _), Bottom -> 0 }``."""
+
+    type: Name
+    operators: list[tuple[Name, Arg]]
+    start: int
+    end: int
 
 
 @node
@@ -306,5 +319,14 @@ class Clause:
 
 
 Item = (
-    RelationDecl | TypeDecl | FunctorDecl | DirectiveDecl | Pragma | Component | Instance | Override | Clause
+    RelationDecl
+    | TypeDecl
+    | LatticeDecl
+    | FunctorDecl
+    | DirectiveDecl
+    | Pragma
+    | Component
+    | Instance
+    | Override
+    | Clause
 )

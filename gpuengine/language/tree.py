@@ -37,6 +37,7 @@ from gpuengine.language.syntax import (
     Instance,
     Int,
     Item,
+    LatticeDecl,
     Merge,
     Name,
     Nil,
@@ -103,8 +104,16 @@ class TreeBuilder:
         return Attribute(name, type_)
 
     def make_lattice_attribute(self, start: int, end: int, name: Name, type_: Name) -> Attribute:
-        self._error(codes.LATTICE, start, end, "declare the attribute without <>")
-        return Attribute(name, type_)
+        return Attribute(name, type_, is_joined=True)
+
+    def make_lattice(
+        self, start: int, end: int, type_: Name, operators: list[tuple[Name, Arg]]
+    ) -> LatticeDecl:
+        self.forget()
+        return LatticeDecl(type_, operators, start, end)
+
+    def make_operator(self, start: int, end: int, name: Token, arg: Arg) -> tuple[Name, Arg]:
+        return Name(name[1], name[2], name[3]), arg
 
     def make_relation(
         self, start: int, end: int, names: list[Name], attributes: list[Attribute], tags: list[Token]

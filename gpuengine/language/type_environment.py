@@ -237,6 +237,10 @@ class _Declarer:
     # Records and ADTs
 
     def attributes(self, declared: list[AttributeDecl], scope: Scope) -> tuple[Attribute, ...]:
+        for one in declared:
+            if one.is_joined:
+                hint = "leave out <>: values are joined in attributes of relations"
+                self._error(codes.LATTICE, f"the field {one.name.text} can't have a lattice", one.type, hint)
         return resolve_attributes(declared, scope, self._environment, self._reporter)
 
     def _adt(self, full: str, decl: AdtDecl, scope: Scope) -> None:

@@ -71,7 +71,7 @@ def selections_of(program: Program) -> dict[str, Selection]:
 
 def _merging(name: str, merges: tuple[Merge, ...]) -> Selection:
     (first, *others) = merges
-    if others or not (first.is_best or first.is_sum):
+    if others or first.bottom is not None or not (first.is_best or first.is_sum):
         return Selection(name, joins=merges)
     return Selection(name, first) if first.is_best else Selection(name, sum=first)
 

@@ -39,8 +39,8 @@ from gpuengine.language.program import (
     Pack,
     Program,
     Rule,
-    Type,
 )
+from gpuengine.terms.python_values import NESTED, nested_ids, python_values
 
 if TYPE_CHECKING:
     from gpuengine.terms.dictionary import Dictionary
@@ -50,6 +50,7 @@ _ANNOTATED: dict[Any, tuple[Kind, ...]] = {
     int: (Kind.NUMBER, Kind.UNSIGNED),
     float: (Kind.FLOAT,),
     str: (Kind.SYMBOL,),
+    tuple: (Kind.RECORD, Kind.ADT),
 }
 _IN_C: dict[Kind, Any] = {
     Kind.NUMBER: ctypes.c_int64,
@@ -101,6 +102,8 @@ class UserFunction:
         kinds = [type_.kind for type_ in signature.arguments]
         if self.compiled and Kind.SYMBOL in (*kinds, signature.result.kind):
             return "a compiled function takes and gives numbers, no symbols"
+        if (self.columns or self.compiled) and set(NESTED) & {*kinds, signature.result.kind}:
+            return "records and ADT values are given to plain functions only, as tuples"
         if self.columns:
             return None
         for parameter, kind in zip(parameters, kinds, strict=False):
@@ -191,6 +194,8 @@ class Functions:
     def check(self, program: Program, rules: Iterable[Rule]) -> None:
         """Raise `GpuEngineError` if rules use a functor for which there is no function that fits."""
         used = dict.fromkeys(name for rule in rules for name in functors_in(rule.body))
+        for relation in program.relations.values():
+            used |= dict.fromkeys(one.op[1:] for one in relation.lattice if one.op.startswith("@"))
         for name in used:
             signature = program.functors.get(name)
             if signature is None:
@@ -229,13 +234,13 @@ class Functions:
         if missing:
             places = np.array(missing, np.int64)
             columns = [
-                dictionary.to_arrow(arg.type, column[places]).to_pylist()
+                python_values(arg.type, column[places], dictionary)
                 for arg, column in zip(functor.args, arguments, strict=True)
             ]
             values = [
                 _called(function, row, functor) for row in (zip(*columns, strict=True) if columns else [()])
             ]
-            for row, id in zip(missing, _ids_of(values, functor.type, dictionary), strict=True):
+            for row, id in zip(missing, _ids_of(values, functor, dictionary), strict=True):
                 known[keys[row]] = id
         found = np.fromiter((known[key] for key in keys), np.int64, rows)
         has_value = found != _NO_VALUE
@@ -320,6 +325,8 @@ def _has(library: ctypes.CDLL, name: str) -> bool:
 def _library_problem(signature: FunctorSignature) -> str | None:
     if signature.stateful:
         return "a stateful function of a library wants Soufflé's own tables of symbols; write it in Python"
+    if any(type_.kind in NESTED for type_ in (*signature.arguments, signature.result)):
+        return "a function of a library takes and gives no records or ADT values; write it in Python"
     return None
 
 
@@ -332,6 +339,8 @@ def _called(function: Callable[..., Any], row: Sequence[Any], functor: Functor) 
     if value is None:
         return None
     kind = functor.type.kind
+    if kind in NESTED:
+        return value
     try:
         if kind is Kind.SYMBOL and isinstance(value, str):
             value.encode()
@@ -352,10 +361,17 @@ def _call(functor: Functor, row: Sequence[Any]) -> str:
     return f"{functor.span}: {functor.op}({shown})"
 
 
-def _ids_of(values: list[Any], type: Type, dictionary: Dictionary) -> list[int]:
+def _ids_of(values: list[Any], functor: Functor, dictionary: Dictionary) -> list[int]:
     """The ids of values, `_NO_VALUE` for None."""
     there = [value for value in values if value is not None]
-    if type.kind is Kind.SYMBOL:
+    type = functor.type
+    if type.kind in NESTED:
+        try:
+            ids = nested_ids(type, there, dictionary)
+        except (ValueError, TypeError, OverflowError) as error:
+            message = f"{functor.span}: {functor.op} gave what is no {type.name}: {error}"
+            raise FunctorError(message) from error
+    elif type.kind is Kind.SYMBOL:
         import pyarrow as pa
 
         ids = dictionary.encode(type.space, pa.array(there, pa.large_string()))

@@ -159,3 +159,124 @@ def test_sums_of_floats_do_not_depend_on_rounds() -> None:
         tuple(rows_of(_loaded(text, {"e": list(enumerate(order))}), "p")) for order in (values, values[::-1])
     }
     assert len(found) == 1
+
+
+LATTICES = """
+.pragma "legacy"
+.type Lo <: number
+.type Hi <: number
+.type Bits <: unsigned
+.lattice Lo<> { Lub -> min(_, _), Glb -> max(_, _), Bottom -> 9 }
+.lattice Hi<> { Lub -> max(_, _) }
+.lattice Bits<> { Lub -> _ bor _, Glb -> _ band _, Bottom -> 0 }
+.decl e(x: number, y: number, w: number)
+.decl n(x: number)
+.decl range_(x: number, lo: Lo<>, hi: Hi<>)
+.decl hi(x: number, v: Hi<>)
+.decl b(x: number, m: Bits<>)
+.decl c(x: number, y: number, m: Bits<>)
+.decl r(x: number)
+.decl lo(x: number, v: Lo<>)
+"""
+JOINING = (
+    "range_(x, w, w) :- e(x, _, w).",
+    "range_(y, max(lo, 1) - w, min(hi, 6) + w) :- range_(x, lo, hi), e(x, y, w), x < y.",
+    "range_(y, lo, hi) :- range_(x, lo, hi), e(x, y, _).",
+    "range_(x, v, 3) :- lo(x, v).",
+    "lo(x, v) :- range_(x, v, _), lo(x, v).",
+    "lo(x, w) :- e(x, _, w).",
+    "lo(x, w + 5) :- e(_, x, w).",
+    "r(x) :- range_(x, lo, hi), lo < 1, hi >= 3.",
+    "n(x) :- r(x).",
+    "hi(x, v) :- range_(x, _, v).",
+    "range_(x, 2, v) :- hi(x, v), n(x).",
+    "b(x, 1 bshl to_unsigned(x)) :- n(x).",
+    "b(x, to_unsigned(w)) :- e(x, _, w).",
+    "b(y, m) :- b(x, m), e(x, y, _).",
+    "c(x, y, m) :- b(x, m), b(y, m), e(x, y, _).",
+    "b(y, m bor 8) :- c(x, y, m), n(y).",
+    "r(x) :- b(x, 5).",
+    "r(x) :- b(x, m), e(_, x, w), (m band to_unsigned(w)) != 0.",
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_lattices(data: st.DataObject) -> None:
+    rules = data.draw(st.lists(st.sampled_from(JOINING), min_size=1, max_size=6, unique=True))
+    program = LATTICES + "\n".join(rules)
+    facts: dict[str, Any] = {"e": set(data.draw(EDGES)), "n": set(data.draw(NODES))}
+    if data.draw(st.booleans()):
+        facts["range_"] = set(data.draw(EDGES)[:2]) | {(1, 9, 2)}
+    engine = _loaded(program, facts)
+    before = _check(engine, program, facts)
+    delete, insert = set(list(facts["e"])[:2]), set(data.draw(EDGES)[:2])
+    with engine.update() as update:
+        update.delete("e", list(delete))
+        update.insert("e", list(insert))
+    facts["e"] = (facts["e"] - delete) | insert
+    after = _check(engine, program, facts)
+    for name in after:
+        assert set(update.change[name].inserted.to_pylist()) == after[name] - before[name]
+        assert set(update.change[name].deleted.to_pylist()) == before[name] - after[name]
+
+
+INTERVALS = """
+.type Interval = [low: number, high: number]
+.functor hull(a: Interval, b: Interval): Interval
+.lattice Interval<> { Lub -> @hull(_, _) }
+.decl e(x: number, y: number, w: number)
+.decl at(x: number, i: Interval<>)
+at(0, [0, 0]).
+at(y, [a - w, min(b + w, 20)]) :- at(x, i), i = [a, b], e(x, y, w), x < y.
+"""
+
+
+def _hull(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def test_a_join_of_the_user_saved_explained_and_updated(tmp_path: Any) -> None:
+    kb = ge.Engine(INTERVALS, functors={"hull": _hull})
+    kb.load("e", [(0, 1, 2), (0, 2, 1), (1, 2, 5), (2, 3, 4)])
+    kb.materialise()
+    expected = {(0, "[0, 0]"), (1, "[-2, 2]"), (2, "[-7, 7]"), (3, "[-11, 11]")}
+    assert rows_of(kb, "at") == expected
+    assert "e(2, 3, 4)" in str(kb.explain("at(3, [-11, 11])"))
+    assert kb.plan().selections["at"].describe(("x", "i")) == "keeps the @hull of i for each x"
+    kb.save(tmp_path / "kb")
+    with ge.open(tmp_path / "kb", functors={"hull": _hull}) as again:
+        with again.update() as update:
+            update.delete("e", [(1, 2, 5)])
+        assert update.change["at"].deleted.to_pylist() == [(2, "[-7, 7]"), (3, "[-11, 11]")]
+        assert rows_of(again, "at") == {(0, "[0, 0]"), (1, "[-2, 2]"), (2, "[-1, 1]"), (3, "[-5, 5]")}
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda a, b: None, "gave no value for two that it was to join"),
+        (lambda a, b: 5, "5 is no tuple"),
+        (lambda a, b: (1, 2, 3), "has 3 fields, and 2 are declared"),
+        (lambda a, b: (1.5, 2), "are no integers"),
+    ],
+)
+def test_what_a_join_may_not_give(function: Any, message: str) -> None:
+    kb = ge.Engine(INTERVALS, functors={"hull": function})
+    kb.load("e", [(0, 2, 1), (0, 1, 2), (1, 2, 5)])
+    with pytest.raises(ge.GpuEngineError, match=message):
+        kb.materialise()
+
+
+def test_a_join_needs_its_function() -> None:
+    with pytest.raises(ge.GpuEngineError, match="there is no function for the functor @hull"):
+        ge.Engine(INTERVALS).materialise()
+
+
+def test_proofs_show_what_is_added_up() -> None:
+    kb = _loaded(
+        ".decl e(x: number, w: number)\n.decl p(x: number, w: number)\np(x, sum w) :- e(x, w).\n",
+        {"e": [(1, 5), (1, 6), (2, 1)], "p": [(1, 3)]},
+    )
+    text = str(kb.explain("p(1, 14)"))
+    assert "11 from 2 rows: (w) = (5), (6)" in text

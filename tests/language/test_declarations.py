@@ -79,7 +79,7 @@ def test_arity() -> None:
     assert errors(".decl A(x: number)\nA(1, 2).\nA(x) :- A().") == [("E0104", 2, 1), ("E0104", 3, 9)]
 
 
-def test_unsupported_features_are_named() -> None:
+def test_wrong_features_are_named() -> None:
     text = """.decl A(x: number, y: number)
 .functor f(x: number): number
 .lattice L<> { Bottom -> 1, Lub -> @f(_, _) }
@@ -90,7 +90,7 @@ A(@f(1), @@g 1 : 2, { B(_, _) }).
 A(1, "wrong type").
 """
     assert [(code, line) for code, line, _ in errors(text)] == [
-        ("E0502", 3),
+        ("E0105", 3),
         ("E0502", 4),
         ("E0503", 6),
         ("E0506", 7),

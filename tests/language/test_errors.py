@@ -57,7 +57,7 @@ TRIGGERS = {
     codes.NOT_MONOTONE: N + "n(min x + 1) :- n(x), x > 3.",
     codes.SELECTION: ".decl p(x: number, y: number) choice-domain x\np(1, min 2).",
     codes.SUBSUMPTION: N + "n(x) <= m(y) :- x < y.",
-    codes.LATTICE: ".lattice L<> { }",
+    codes.LATTICE: ".type L <: number .lattice L<> { Bottom -> 0 }",
     codes.USER_FUNCTOR: N + "n(@f(1)).",
     codes.CHOICE_DOMAIN: ".decl p(x: number) choice-domain y",
     codes.COUNTER: N + "m(1).\nn(autoinc()) :- n(_), m(_).",
@@ -207,7 +207,7 @@ def test_one_argument_is_no_arguments() -> None:
 
 def test_a_wrong_token_does_not_take_the_declaration_before_it_along() -> None:
     assert codes_of(".decl p(x: number)\n)\np(y).") == ["E0001"]
-    assert errors('.decl p(x: number)\n.lattice f {}\np("a").') == [("E0502", 2, 1), ("E0301", 3, 3)]
+    assert errors('.decl p(x: number)\n.lattice f {}\np("a").') == [("E0001", 2, 12), ("E0301", 3, 3)]
 
 
 def test_hints() -> None:

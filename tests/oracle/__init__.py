@@ -23,6 +23,8 @@ It takes programs to be correct. What was decided (the functors' table is in fun
 | ``p(x, sum d)`` | in each round, the sum of d over the distinct bindings of each rule's body, wildcards |
 | | included, and what is stated, or derived by rules that do not say ``sum``, each such fact once |
 | ``p(x, bor d)``, ``any`` | after each round one fact is left, of what all values come to |
+| ``x: T<>`` | after each round one fact is left, with the join of each such place; none with a bottom |
+| | a variable that is read at several places, one of them so, is the meet of all, above bottom |
 | ``p(x) <= p(y) :- ..`` | each round's new facts go that another one of them or an older one subsumes, then |
 | | older ones that a new one subsumes; stated facts are those of the first round |
 | choice-domain | nothing is chosen: `derive_by` is told what was, and tells what follows |
@@ -36,8 +38,9 @@ from collections.abc import Iterable, Mapping
 from tests.oracle.components import Scope, flatten
 from tests.oracle.evaluation import Evaluator, Facts, Known, Row, fixpoint, strata
 from tests.oracle.functors import Failure
+from tests.oracle.lattices import columns_of, met
 from tests.oracle.parser import parse
-from tests.oracle.syntax import Const, Rule, renamed
+from tests.oracle.syntax import Const, Lattice, Rule, renamed
 from tests.oracle.typing import Types, Typing
 from tests.oracle.values import canonical, held, shown
 
@@ -49,7 +52,9 @@ class Program:
 
     def __init__(self, text: str) -> None:
         scope = Scope()
-        flat = flatten(parse(text), scope)
+        items = parse(text)
+        self._columns = columns_of(items)
+        flat = flatten([item for item in items if not isinstance(item, Lattice)], scope)
         types = Types(flat)
         everything = {
             inner.prefix + name: tuple(types.root(type_, inner) for type_ in declaration.types)
@@ -62,7 +67,7 @@ class Program:
                 for qualifier in declaration.qualifiers:
                     qualified.setdefault(qualifier, set()).add(inner.prefix + name)
         self._scope, self._typing = scope, Typing(types, everything)
-        rules = [self._typing.rule(rule, inner) for rule, inner in flat.rules]
+        rules = [self._typing.rule(met(rule, self._columns), inner) for rule, inner in flat.rules]
         directed = [
             (inner.find(name, everything), directive)
             for directive, inner in flat.directives
@@ -92,7 +97,7 @@ class Program:
     def rules_of(self, text: str) -> list[Rule]:
         """The rules of a text that uses what this program declares."""
         flat = flatten(parse(text), self._scope)
-        return [self._typing.rule(rule, self._scope) for rule, _ in flat.rules]
+        return [self._typing.rule(met(rule, self._columns), self._scope) for rule, _ in flat.rules]
 
     def derive_by(
         self,
@@ -112,7 +117,7 @@ class Program:
         for stratum in strata([*self.relations, *self.inlines], rules):
             if not stratum & self.inlines:
                 own = [rule for rule in rules if rule.head.relation in stratum]
-                fixpoint(stratum, own, evaluator, self.equivalences, self.limits, choice)
+                fixpoint(stratum, own, evaluator, self.equivalences, self.limits, choice, self._columns)
         return evaluator.known.facts
 
     def row(self, name: str, row: Row) -> Row:

@@ -22,6 +22,7 @@ from tests.oracle.syntax import (
     Call,
     Compare,
     Const,
+    Lattice,
     Not,
     Pack,
     Rule,
@@ -429,6 +430,7 @@ def fixpoint(
     equivalences: Iterable[str] = (),
     limits: Mapping[str, int] | None = None,
     chosen: Mapping[str, set[Row]] | None = None,
+    lattices: Mapping[str, Mapping[int, Lattice]] | None = None,
 ) -> None:
     """All rules of a stratum over all facts, again and again until nothing is new.
 
@@ -455,6 +457,8 @@ def fixpoint(
             if chosen is not None and name in chosen:
                 grown.append(known.update(name, rows & chosen[name]))
                 known.replace(name, known.facts[name] & chosen[name])
+            elif lattices and name in lattices:
+                grown.append(known.replace(name, _joined(known.facts[name] | rows, lattices[name])))
             elif name in stated:
                 own = [rule for rule in rules if rule.head.relation == name and (not first or rule in wave)]
                 grown.append(known.replace(name, _added(own, stated[name], merges[name][0], evaluator)))
@@ -478,6 +482,23 @@ def _folded(rows: set[Row], place: int, op: str) -> set[Row]:
     for row in rows:
         values.setdefault(row[:place] + row[place + 1 :], []).append(row[place])
     return {(*key[:place], _FOLDS[op](found), *key[place:]) for key, found in values.items()}
+
+
+def _joined(rows: set[Row], columns: Mapping[int, Lattice]) -> set[Row]:
+    """One row for all that agree outside lattices, none of them with a bottom."""
+    groups: dict[Row, list[Row]] = {}
+    for row in rows:
+        if not any(
+            lattice.bottom and row[place] == lattice.bottom.value for place, lattice in columns.items()
+        ):
+            groups.setdefault(tuple(v for j, v in enumerate(row) if j not in columns), []).append(row)
+    return {
+        tuple(
+            _FOLDS[columns[j].join]([row[j] for row in group]) if j in columns else group[0][j]
+            for j in range(len(group[0]))
+        )
+        for group in groups.values()
+    }
 
 
 _SUMS = ("sum", "count")

@@ -26,6 +26,7 @@ from tests.oracle.syntax import (
     Decl,
     Directive,
     Init,
+    Lattice,
     Merge,
     Not,
     Or,
@@ -41,13 +42,13 @@ from tests.oracle.syntax import (
 TOKEN = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?\*/
     | (?P<directive>\.(?:decl|type|symbol_type|number_type|input|output|printsize|limitsize|pragma|plan
-                        |comp|init|override)\b)
+                        |comp|init|override|lattice)\b)
     | (?P<float>\d+\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)
     | (?P<int>0x[0-9a-fA-F]+u?|0b[01]+u?|\d+u?)
     | (?P<string>"(?:[^"\\\n]|\\.)*")
     | (?P<branch>\$[A-Za-z_?][\w?]*)
     | (?P<name>choice-domain|[A-Za-z_?][\w?]*)
-    | (?P<mark>:-|<:|<=|>=|!=|[-+*/%^=<>!.,:;(){}\[\]|])
+    | (?P<mark>:-|->|<:|<=|>=|!=|[-+*/%^=<>!.,:;(){}\[\]|])
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -173,10 +174,14 @@ class Parser:
                 qualifiers = set()
                 while self.sees(*QUALIFIERS):
                     qualifiers.add(self.next())
-                known = [name for name, _ in attributes]
+                known = [name for name, _, _ in attributes]
+                joined = tuple(place for place, (_, _, is_joined) in enumerate(attributes) if is_joined)
                 keys = self.list_of(self.key) if self.takes("choice-domain") else ()
                 choices = tuple(tuple(known.index(name) for name in key) for key in keys)
-                return Decl(names, tuple(type_ for _, type_ in attributes), frozenset(qualifiers), choices)
+                types = tuple(type_ for _, type_, _ in attributes)
+                return Decl(names, types, frozenset(qualifiers), choices, joined)
+            case ".lattice":
+                return self.lattice()
             case ".type":
                 return self.type_declaration(self.name())
             case ".symbol_type":
@@ -210,10 +215,26 @@ class Parser:
     def attribute(self) -> str:
         return self.named_attribute()[1]
 
-    def named_attribute(self) -> tuple[str, str]:
+    def named_attribute(self) -> tuple[str, str, bool]:
         name = self.name()
         self.expect(":")
-        return name, self.qualified()
+        type_, is_joined = self.qualified(), self.takes("<")
+        if is_joined:
+            self.expect(">")
+        return name, type_, is_joined
+
+    def lattice(self) -> Lattice:
+        type_ = self.qualified()
+        self.expect("<")
+        self.expect(">")
+        operators = dict(self.enclosed("{", self.operator, "}"))
+        join, meet = operators["Lub"].op, operators.get("Glb")
+        return Lattice(type_, join, None if meet is None else meet.op, operators.get("Bottom"))
+
+    def operator(self) -> tuple[str, Any]:
+        name = self.name()
+        self.expect("->")
+        return name, self.argument()
 
     def key(self) -> tuple[str, ...]:
         return self.enclosed("(", self.name, ")") if self.sees("(") else (self.name(),)

@@ -143,11 +143,24 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Lattice:
+    """``.lattice T<> { Lub -> join(_, _), Glb -> meet(_, _), Bottom -> bottom }``."""
+
+    type: str
+    join: str
+    meet: str | None
+    bottom: Const | None
+
+
+@dataclass(frozen=True)
 class Decl:
+    """`joined` are the places of ``x: T<>``."""
+
     names: tuple[str, ...]
     types: tuple[str, ...]
     qualifiers: frozenset[str]
     choices: tuple[tuple[int, ...], ...] = ()
+    joined: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from gpuengine.evaluation.rules.variants import VariantRunner
 from gpuengine.kernels.cpu.groups import KeyNumbers
 from gpuengine.language.monotony import Merges, moving_variables
 from gpuengine.language.program import Kind, Merge, Rule, Variable, literal_variables
+from gpuengine.terms.functors import evaluate
 from gpuengine.terms.joins import join
 
 _DTYPES: dict[Kind, type] = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
@@ -155,7 +156,10 @@ class Summing(OneFactForEachKey):
 
 
 class Joining(OneFactForEachKey):
-    """Keeps for each key the join of the values of each column that has one, by its lattice."""
+    """Keeps for each key the join of the values of each column that has one, by its lattice.
+
+    A fact with the least value of a lattice says nothing, and is left out.
+    """
 
     def __init__(self, name: str, runner: VariantRunner, joins: Sequence[Merge]) -> None:
         super().__init__(name, runner, [one.column for one in joins])
@@ -166,6 +170,13 @@ class Joining(OneFactForEachKey):
         self._waiting: list[tuple[np.ndarray, list[np.ndarray]]] = []
 
     def offer(self, columns: Columns, rows: int, rule: Rule | None = None) -> None:
+        is_said = np.ones(rows, np.bool_)
+        for merge in self._joins:
+            if merge.bottom is not None:
+                bottom = evaluate(merge.bottom, {}, 1, self.database.dictionary)
+                is_said &= np.asarray(columns[merge.column]) != bottom[0]
+        columns = [np.asarray(column)[is_said] for column in columns]
+        rows = len(columns[0])
         if rows:
             numbers = self._numbers.number(self.keys_of(columns, rows), rows).astype(np.int64)
             self._waiting.append((numbers, [np.array(columns[column], np.uint32) for column in self._values]))
