@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from gpuengine.errors import DataError
 from gpuengine.temporal.compiled import compile_rule
@@ -11,19 +10,15 @@ from gpuengine.temporal.evaluation import World, answers, collect
 from gpuengine.temporal.relations import TemporalRelation
 from gpuengine.temporal.spelling import range_text
 from gpuengine.temporal.syntax import (
-    Binary,
     Bottom,
-    Comparison,
     Constant,
-    Negated,
     Program,
-    Relational,
     Rule,
     Term,
-    Unary,
     Variable,
     binding_atoms,
     head_atom,
+    literal_with_terms,
     variables_of,
 )
 from gpuengine.temporal.view import Calendar, TemporalView
@@ -70,17 +65,4 @@ def _instance(rule: Rule, binding: Mapping[Variable, str]) -> str:
     def term(one: Term) -> Term:
         return Constant(binding[one]) if isinstance(one, Variable) and one in binding else one
 
-    def bound(literal: Any) -> Any:
-        if isinstance(literal, Relational):
-            return Relational(literal.predicate, tuple(map(term, literal.terms)))
-        if isinstance(literal, Unary):
-            return Unary(literal.operator, literal.range, bound(literal.operand))
-        if isinstance(literal, Binary):
-            return Binary(literal.operator, literal.range, bound(literal.left), bound(literal.right))
-        if isinstance(literal, Negated):
-            return Negated(bound(literal.metric))
-        if isinstance(literal, Comparison):
-            return Comparison(literal.operator, term(literal.left), term(literal.right))
-        return literal
-
-    return ", ".join(str(bound(literal)) for literal in rule.body)
+    return ", ".join(str(literal_with_terms(literal, term)) for literal in rule.body)

@@ -10,21 +10,17 @@ import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gpuengine.errors import GpuEngineError
 from gpuengine.temporal.language import parse_extended, parse_program, parse_unchecked
 from gpuengine.temporal.syntax import (
-    Binary,
-    Comparison,
     GivenFact,
-    Negated,
     Program,
-    Relational,
     Rule,
     Term,
-    Unary,
     Variable,
+    literal_with_terms,
+    with_terms,
 )
 
 _END = re.compile(r"\s*\.")
@@ -76,20 +72,7 @@ def canonical(rule: Rule) -> str:
     def term(one: Term) -> Term:
         return names.setdefault(one, Variable(f"V{len(names)}")) if isinstance(one, Variable) else one
 
-    def renamed(literal: Any) -> Any:
-        if isinstance(literal, Relational):
-            return Relational(literal.predicate, tuple(map(term, literal.terms)))
-        if isinstance(literal, Unary):
-            return Unary(literal.operator, literal.range, renamed(literal.operand))
-        if isinstance(literal, Binary):
-            return Binary(literal.operator, literal.range, renamed(literal.left), renamed(literal.right))
-        if isinstance(literal, Negated):
-            return Negated(renamed(literal.metric))
-        if isinstance(literal, Comparison):
-            return Comparison(literal.operator, term(literal.left), term(literal.right))
-        return literal
-
-    return str(Rule(renamed(rule.head), tuple(map(renamed, rule.body))))
+    return str(Rule(with_terms(rule.head, term), tuple(literal_with_terms(one, term) for one in rule.body)))
 
 
 def _unknown(rule: Rule, program: Program, removed: Program) -> str:

@@ -5,7 +5,7 @@ Positions are those of `language.source.SourceMap`: one integer names a file, a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -248,3 +248,25 @@ def head_atom(head: Metric) -> Relational | Top | Bottom:
 
 def variables_of(atom: Relational) -> Iterator[Variable]:
     return (term for term in atom.terms if isinstance(term, Variable))
+
+
+def with_terms(metric: Metric, term: Callable[[Term], Term]) -> Metric:
+    """The metric atom with another term in the place of each, without spans."""
+    if isinstance(metric, Relational):
+        return Relational(metric.predicate, tuple(map(term, metric.terms)))
+    if isinstance(metric, Unary):
+        return Unary(metric.operator, metric.range, with_terms(metric.operand, term))
+    if isinstance(metric, Binary):
+        return Binary(
+            metric.operator, metric.range, with_terms(metric.left, term), with_terms(metric.right, term)
+        )
+    return metric
+
+
+def literal_with_terms(literal: Literal, term: Callable[[Term], Term]) -> Literal:
+    """The same of a literal."""
+    if isinstance(literal, Negated):
+        return Negated(with_terms(literal.metric, term))
+    if isinstance(literal, Comparison):
+        return Comparison(literal.operator, term(literal.left), term(literal.right))
+    return with_terms(literal, term)
