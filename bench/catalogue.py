@@ -117,25 +117,27 @@ def scale_sizes(name: str) -> list[int]:
 
 def catalogue() -> dict[str, Workload]:
     """All workloads by name, in the order in which they are run and shown."""
-    found: list[Workload] = []
+    workloads: list[Workload] = []
     for name, (folder, sizes) in _PACKED_SIZES.items():
         group = "nine" if name in NINE else "nonlinear"
         groups = frozenset({group, "packed"})
-        found.append(Workload(name, groups, f"{name}.dl", Source("packed", folder), sizes))
+        workloads.append(Workload(name, groups, f"{name}.dl", Source("packed", folder), sizes))
     for graph, (file, closure, generation, closure_group, generation_group) in _GRAPHS.items():
         source = Source("graph", file)
-        found.append(
+        workloads.append(
             Workload(f"tc-{graph}", frozenset({closure_group}), "closure.dl", source, {"path": closure})
         )
         if generation is not None:
             groups = frozenset({generation_group})
-            found.append(Workload(f"sg-{graph}", groups, "same-generation.dl", source, {"sg": generation}))
+            workloads.append(
+                Workload(f"sg-{graph}", groups, "same-generation.dl", source, {"sg": generation})
+            )
     known = recorded_sizes()
     for name, (program, generator, size, _, note) in _GENERATED.items():
         source = Source("generated", generator, size)
         expected = known.get(f"{name}@{size}", {})
-        found.append(Workload(name, frozenset({"generated"}), program, source, expected, note))
-    return {w.name: w for w in found}
+        workloads.append(Workload(name, frozenset({"generated"}), program, source, expected, note))
+    return {w.name: w for w in workloads}
 
 
 def choose(names: Iterable[str]) -> list[Workload]:

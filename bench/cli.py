@@ -187,7 +187,7 @@ def _list(console: Console) -> None:
             f"[bold]{workload.name:26}[/bold] {groups:18} {sizes}{more} [dim]{workload.note}[/dim]",
             soft_wrap=True,
         )
-    found, missing = present(choose_peers("all"))
-    console.print(f"\npeers here: {', '.join(p.name for p in found) or 'none'}")
+    peers, missing = present(choose_peers("all"))
+    console.print(f"\npeers here: {', '.join(p.name for p in peers) or 'none'}")
     for name, reason in missing.items():
         console.print(f"  [dim]{name}: {reason}[/dim]")

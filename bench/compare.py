@@ -54,13 +54,13 @@ class Target:
 
 def scales(report: Report) -> list[Scale]:
     """The scales at hand, the sort unit first."""
-    found = [
+    at_hand = [
         Scale("unit", report.unit_factor, f"np.sort: {report.unit_seconds:.3f} s here, "
               f"{published.UNIT_SECONDS} s published")
     ]  # fmt: skip
     if report.duckdb_factor is not None:
-        found.append(Scale("duckdb", report.duckdb_factor, "DuckDB here over DuckDB published"))
-    return found
+        at_hand.append(Scale("duckdb", report.duckdb_factor, "DuckDB here over DuckDB published"))
+    return at_hand
 
 
 def comparisons(report: Report, scale: Scale) -> list[Comparison]:
@@ -107,48 +107,50 @@ def microseconds_a_round(report: Report) -> float | None:
 
 def targets(report: Report) -> list[Target]:
     """Every target that this run can say something about."""
-    found: list[Target] = []
+    answered: list[Target] = []
     for scale in scales(report):
         rows = [r for r in comparisons(report, scale) if r.workload in published.NINE]
         if rows:
-            found += _speed_targets(rows, scale.name)
-    found += _memory_targets(report)
+            answered += _speed_targets(rows, scale.name)
+    answered += _memory_targets(report)
     chain = microseconds_a_round(report)
     if chain is not None:
         text = f"{CHAIN}: tens of microseconds a round"
-        found.append(Target(text, f"{chain:.1f} µs", chain < _MICROSECONDS_A_ROUND))
-    return found
+        answered.append(Target(text, f"{chain:.1f} µs", chain < _MICROSECONDS_A_ROUND))
+    return answered
 
 
 def _speed_targets(rows: list[Comparison], scale: str) -> list[Target]:
-    found: list[Target] = []
+    answered: list[Target] = []
     of = f"{len(rows)} of {len(published.NINE)} programs, scale {scale}"
     whole, evaluation = mean_over_nine(rows, "whole"), mean_over_nine(rows, "evaluation")
     if whole is not None:
         text = f"whole process at least 2x compiled Soufflé in the mean ({of})"
-        found.append(Target(text, f"{whole:.2f}x", whole >= 2))
+        answered.append(Target(text, f"{whole:.2f}x", whole >= 2))
         slowest = min((r for r in rows if r.whole), key=lambda r: r.whole or 0)
         text = f"no program slower than compiled Soufflé (scale {scale})"
-        found.append(Target(text, f"{slowest.whole:.2f}x on {slowest.workload}", (slowest.whole or 0) >= 1))
+        answered.append(
+            Target(text, f"{slowest.whole:.2f}x on {slowest.workload}", (slowest.whole or 0) >= 1)
+        )
     if evaluation is not None:
         text = f"evaluation at least 4x compiled Soufflé in the mean ({of})"
-        found.append(Target(text, f"{evaluation:.2f}x", evaluation >= 4))
+        answered.append(Target(text, f"{evaluation:.2f}x", evaluation >= 4))
     frogs = [r for r in rows if r.datafrog is not None]
     if frogs:
         slowest = min(frogs, key=lambda r: r.datafrog or 0)
         text = f"evaluation ahead of datafrog on every program (scale {scale})"
         value = f"{slowest.datafrog:.2f}x on {slowest.workload}"
-        found.append(Target(text, value, (slowest.datafrog or 0) > 1))
-    return found
+        answered.append(Target(text, value, (slowest.datafrog or 0) > 1))
+    return answered
 
 
 def _memory_targets(report: Report) -> list[Target]:
-    found = []
+    answered = []
     for workload in report.workloads:
         known = published.PEAK_MEMORY.get(workload.name, {}).get(REFERENCE)
         ours = workload.ours.peak_rss if workload.ours else None
         if known and ours:
             ratio = ours / known
             text = f"{workload.name}: peak memory within 2x of Soufflé's {known / 1e6:.0f} MB"
-            found.append(Target(text, f"{ours / 1e6:.0f} MB, {ratio:.2f}x", ratio <= 2))
-    return found
+            answered.append(Target(text, f"{ours / 1e6:.0f} MB, {ratio:.2f}x", ratio <= 2))
+    return answered

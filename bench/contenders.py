@@ -76,8 +76,8 @@ class Ours:
     family: str = OURS
 
     def missing(self) -> str | None:
-        found = (ROOT / "gpuengine" / "__main__.py").exists()
-        return None if found else "gpuengine has no command line here"
+        is_here = (ROOT / "gpuengine" / "__main__.py").exists()
+        return None if is_here else "gpuengine has no command line here"
 
     def command(self, prepared: Prepared, threads: int, scratch: Path) -> list[str]:
         return [
@@ -98,8 +98,8 @@ class PythonPeer:
     variant: str = ""
 
     def missing(self) -> str | None:
-        found = importlib.util.find_spec(self.family)
-        return None if found else f"not installed: pip install {self.family}"
+        spec = importlib.util.find_spec(self.family)
+        return None if spec else f"not installed: pip install {self.family}"
 
     def command(self, prepared: Prepared, threads: int, scratch: Path) -> list[str]:
         command = [sys.executable, "-m", f"bench.peers.{self.family}", str(prepared.program)]
@@ -117,8 +117,8 @@ class GpuPeer(PythonPeer):
     def missing(self) -> str | None:
         if not gpu_present():
             return "there is no NVIDIA GPU"
-        found = importlib.util.find_spec(self.family)
-        return None if found else f"not installed: pip install {self.family}-cu13"
+        spec = importlib.util.find_spec(self.family)
+        return None if spec else f"not installed: pip install {self.family}-cu13"
 
 
 @dataclass(frozen=True, slots=True)

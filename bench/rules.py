@@ -101,8 +101,8 @@ def parse_rules(text: str) -> Rules:
             arity[name] = len(columns.split(","))
         elif line.startswith(".input"):
             name, options = _match(_INPUT, line)
-            found = _FILENAME.search(options or "")
-            inputs[name] = found.group(1) if found else f"{name}.facts"
+            filename = _FILENAME.search(options or "")
+            inputs[name] = filename.group(1) if filename else f"{name}.facts"
         elif line.startswith(".printsize"):
             printed.append(line.split()[1])
         else:
@@ -115,10 +115,10 @@ def parse_rules(text: str) -> Rules:
 
 
 def _match(pattern: re.Pattern[str], line: str) -> tuple[str, ...]:
-    found = pattern.match(line)
-    if found is None:
+    match = pattern.match(line)
+    if match is None:
         raise RuleError(f"outside the peers' subset: {line}")
-    return tuple(found.groups())
+    return tuple(match.groups())
 
 
 def _parse_rule(line: str) -> Rule:
@@ -139,11 +139,11 @@ def _parse_rule(line: str) -> Rule:
 
 
 def _parse_atom(text: str) -> Atom:
-    found = _ATOM.match(text)
-    terms = tuple(t.strip() for t in found.group(2).split(",")) if found else ()
-    if found is None or not all(map(_TERM.fullmatch, terms)):
+    match = _ATOM.match(text)
+    terms = tuple(t.strip() for t in match.group(2).split(",")) if match else ()
+    if match is None or not all(map(_TERM.fullmatch, terms)):
         raise RuleError(f"outside the peers' subset: {text}")
-    return Atom(found.group(1), terms)
+    return Atom(match.group(1), terms)
 
 
 def _components(reads: dict[str, set[str]]) -> list[frozenset[str]]:

@@ -45,23 +45,23 @@ def exponent(points: Sequence[tuple[float, float]]) -> float | None:
 
 def growth(report: Report) -> dict[str, dict[str, list[tuple[float, float]]]]:
     """For each workload and engine the points (facts out, seconds); ours by evaluation time as well."""
-    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    points: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for result in report.workloads:
-        series = found.setdefault(base_name(result), {})
+        series = points.setdefault(base_name(result), {})
         for name, outcome in result.outcomes.items():
             rows = sum(outcome.sizes.values())
             for label, value in ((name, outcome.best), (f"{name}, evaluation", outcome.evaluate)):
                 if value and rows and (name == OURS or label == name):
                     series.setdefault(label, []).append((rows, value))
-    return found
+    return points
 
 
 def _rows(report: Report) -> list[tuple[str, ...]]:
     """One row for each size of each workload, for our engine or, without it, the first that ran."""
-    found = growth(report)
+    growths = growth(report)
     rows: list[tuple[str, ...]] = []
     for result in report.workloads:
-        series = found[base_name(result)]
+        series = growths[base_name(result)]
         name = OURS if OURS in result.outcomes else next(iter(result.outcomes))
         outcome = result.outcomes[name]
         evaluate = outcome.evaluate

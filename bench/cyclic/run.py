@@ -55,5 +55,5 @@ class Runner:
 
     def of(self, workload: Workload) -> dict[str, Outcome]:
         """What the columns of a workload gave."""
-        found = {column: Cell(workload.name, UPDATE, column) for column in self.choice.columns}
-        return {column: self.outcomes[cell] for column, cell in found.items() if cell in self.outcomes}
+        cells = {column: Cell(workload.name, UPDATE, column) for column in self.choice.columns}
+        return {column: self.outcomes[cell] for column, cell in cells.items() if cell in self.outcomes}

@@ -99,9 +99,9 @@ class Outcome:
 
     def elapsed(self, step: str, of: Callable[[list[float]], float], timeout: float) -> Number:
         """What `of` makes of the seconds of a step; if the time ran out in it, what was left of that."""
-        found = self.seconds(step)
-        if found:
-            return of(found)
+        times = self.seconds(step)
+        if times:
+            return of(times)
         if self.status != "timeout" or step != self.next_step:
             return None
         left = timeout - sum(sum(self.seconds(done)) for done in self.steps)
@@ -137,8 +137,8 @@ def fill(
             if turn and not outcomes[cell].is_short:
                 continue
             say(f"{cell.workload} {cell.label}")
-            found = run_cells(module, {cell: spec}, settings)[cell]
-            outcomes[cell] = outcomes[cell].with_again(found) if turn else found
+            outcome = run_cells(module, {cell: spec}, settings)[cell]
+            outcomes[cell] = outcomes[cell].with_again(outcome) if turn else outcome
 
 
 def run_cells(module: str, specs: Specs, settings: Settings) -> dict[Cell, Outcome]:

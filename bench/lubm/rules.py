@@ -40,12 +40,12 @@ def _conjuncts(text: str) -> Iterable[str]:
 
 def arities(axioms: Iterable[str]) -> dict[str, int]:
     """Every class and property that the axioms name, with its number of columns."""
-    found: dict[str, int] = {}
+    columns: dict[str, int] = {}
     for axiom in axioms:
         for atom in rule(axiom).rstrip(".").replace(" :- ", ", ").split(", "):
             name, _, arguments = atom.partition("(")
-            found[name] = arguments.count(",") + 1
-    return found
+            columns[name] = arguments.count(",") + 1
+    return columns
 
 
 def program(axioms: Iterable[str], relations: dict[str, int]) -> str:

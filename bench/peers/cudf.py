@@ -54,10 +54,10 @@ def evaluate(frames: Any, rules: Rules, tables: Tables) -> int:
         for name in sorted(component):
             own = [rule for rule in members if rule.head.name == name]
             base = [rule for rule in own if not any(atom.name in component for atom in rule.atoms)]
-            found = [body(rule, [tables[atom.name] for atom in rule.atoms]) for rule in base]
+            derived = [body(rule, [tables[atom.name] for atom in rule.atoms]) for rule in base]
             if name in tables:
-                found.append(tables[name])
-            deltas[name] = _distinct(frames, found, rules.arity[name])
+                derived.append(tables[name])
+            deltas[name] = _distinct(frames, derived, rules.arity[name])
         tables.update(deltas)
         rounds += 1
         recursive = [rule for rule in members if any(atom.name in component for atom in rule.atoms)]
@@ -78,16 +78,16 @@ def _round(
     deltas: Mapping[str, Frame],
 ) -> Tables:
     """What is new: every rule once for each recursive atom, with that atom reading the delta."""
-    found: dict[str, list[Frame]] = {name: [] for name in component}
+    derived: dict[str, list[Frame]] = {name: [] for name in component}
     for rule in recursive:
         for position, atom in enumerate(rule.atoms):
-            if atom.name in found and len(deltas[atom.name]):
+            if atom.name in derived and len(deltas[atom.name]):
                 read = [tables[other.name] for other in rule.atoms]
                 read[position] = deltas[atom.name]
-                found[rule.head.name].append(body(rule, read))
+                derived[rule.head.name].append(body(rule, read))
     return {
         name: _without(_distinct(frames, candidates, rules.arity[name]), tables[name])
-        for name, candidates in found.items()
+        for name, candidates in derived.items()
     }
 
 
@@ -131,9 +131,9 @@ def _variables_of(atom: Atom, table: Frame) -> Frame:
             table = table[table[column] == table[first[term]]]
         else:
             first[term] = column
-    found = table[list(first.values())]
-    found = found.rename(columns={column: term for term, column in first.items()})
-    return found.drop_duplicates() if ANONYMOUS in atom.terms else found
+    matches = table[list(first.values())]
+    matches = matches.rename(columns={column: term for term, column in first.items()})
+    return matches.drop_duplicates() if ANONYMOUS in atom.terms else matches
 
 
 def _distinct(frames: Any, parts: Sequence[Frame], arity: int) -> Frame:

@@ -53,22 +53,22 @@ def additions_510(tables: Tables) -> None:
     order = ADDITION_STEPS
     for benchmark in chosen:
         cells = [cell for cell in specs if cell.workload == benchmark.name]
-        found = {cell.mode: tables.runner.outcomes[cell] for cell in cells}
+        outcomes = {cell.mode: tables.runner.outcomes[cell] for cell in cells}
         label = benchmark.name
         for i, step in enumerate(order):
-            tables.check(benchmark.name, step, found, {} if i or tables.quick else benchmark.expected)
-            spent = {mode: found[mode].elapsed(step, min, tables.timeout) for mode in MODES}
+            tables.check(benchmark.name, step, outcomes, {} if i or tables.quick else benchmark.expected)
+            spent = {mode: outcomes[mode].elapsed(step, min, tables.timeout) for mode in MODES}
             paper = published.BROADER_SECONDS[benchmark.thesis][i]
             memory = published.BROADER_MEGABYTES[benchmark.thesis][i]
-            sizes = found[SCHEMES].sizes(step) or {}
-            peaks = megabytes(found[mode].peak_rss for mode in MODES) if i == 0 else text("")
+            sizes = outcomes[SCHEMES].sizes(step) or {}
+            peaks = megabytes(outcomes[mode].peak_rss for mode in MODES) if i == 0 else text("")
             published_sizes = (memory.standard, memory.modules, memory.schemes)
             sheet.rows.append((
                 text(label), text(step), count(sizes.get("broader")),
-                *(seconds(found[mode], step, tables.timeout) for mode in MODES),
+                *(seconds(outcomes[mode], step, tables.timeout) for mode in MODES),
                 times(ratio(spent[SEMI_NAIVE], spent[SCHEMES])), times(paper.standard_ratio),
                 times(ratio(spent[MODULES], spent[SCHEMES])), times(paper.modules_ratio),
-                megabytes(found[mode].best(step).get("nbytes") for mode in MODES), peaks,
+                megabytes(outcomes[mode].best(step).get("nbytes") for mode in MODES), peaks,
                 megabytes(None if size is None else size * 1e6 for size in published_sizes),
             ))  # fmt: skip
             label = ""
@@ -94,18 +94,18 @@ def updates_512(tables: Tables) -> None:
         "DBpedia rows have more relations and rules."
     )
     for benchmark, relation, row in chosen:
-        found = {kind: tables.runner.outcomes[Cell(benchmark.name, kind)] for kind in (UPDATE, REBUILD)}
+        outcomes = {kind: tables.runner.outcomes[Cell(benchmark.name, kind)] for kind in (UPDATE, REBUILD)}
         label = benchmark.name
         for step, rows in zip(UPDATE_STEPS, _PAPERS, strict=True):
             paper = rows[row]
-            tables.check(benchmark.name, step, found, {})
-            spent = {kind: found[kind].elapsed(step, min, tables.timeout) for kind in found}
-            sizes = found[UPDATE].sizes(step) or found[REBUILD].sizes(step) or {}
+            tables.check(benchmark.name, step, outcomes, {})
+            spent = {kind: outcomes[kind].elapsed(step, min, tables.timeout) for kind in outcomes}
+            sizes = outcomes[UPDATE].sizes(step) or outcomes[REBUILD].sizes(step) or {}
             sheet.rows.append((
                 text(label), text(step), count(sizes.get(relation)),
-                *(seconds(found[kind], step, tables.timeout) for kind in found),
+                *(seconds(outcomes[kind], step, tables.timeout) for kind in outcomes),
                 times(ratio(spent[REBUILD], spent[UPDATE])),
-                *(megabytes([found[kind].best(step).get("nbytes")]) for kind in found), text(row),
+                *(megabytes([outcomes[kind].best(step).get("nbytes")]) for kind in outcomes), text(row),
                 *(reported(value) for value in (paper.standard, paper.modules, paper.schemes)),
                 times(paper.modules_ratio),
             ))  # fmt: skip
@@ -116,7 +116,7 @@ def updates_512(tables: Tables) -> None:
 def queries_514(tables: Tables) -> None:
     """Table 5.14: query answering."""
     chosen = [b for b in tables.available(BENCHMARKS) if b.queries]
-    found = tables.results("queries", chosen, (MODULES, SCHEMES))
+    answers = tables.results("queries", chosen, (MODULES, SCHEMES))
     headers = (
         "benchmark", "query", "answers", "tables\nms", "schemes\nms", "schemes/\ntables", "thesis:\nquery",
         "thesis:\nanswers", "thesis:\nMS/S",
@@ -127,7 +127,7 @@ def queries_514(tables: Tables) -> None:
         "argument (median of 21); each after one run that builds indexes."
     )
     for benchmark in chosen:
-        results, label = found[benchmark.name], benchmark.name
+        results, label = answers[benchmark.name], benchmark.name
         for query in benchmark.queries:
             tables.check(benchmark.name, query.text, results, {})
             spent = {mode: results[mode].best(query.text).get("seconds") for mode in results}

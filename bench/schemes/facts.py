@@ -39,9 +39,9 @@ def random_pairs(seed: int, count: int, nodes: int) -> Columns:
     """Exactly `count` distinct pairs of nodes, uniformly."""
     drawn = count + count // 8 + 16
     while True:
-        found = distinct((below(seed, drawn, nodes), below(seed + 1, drawn, nodes)), count)
-        if len(found[0]) == count:
-            return found
+        pairs = distinct((below(seed, drawn, nodes), below(seed + 1, drawn, nodes)), count)
+        if len(pairs[0]) == count:
+            return pairs
         drawn *= 2
 
 

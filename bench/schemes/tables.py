@@ -150,14 +150,14 @@ def memory_values(results: Mapping[str, Outcome]) -> list[Value]:
 def benchmarks_511(tables: Tables) -> None:
     """Table 5.11: what the benchmarks are."""
     chosen = tables.available(BENCHMARKS)
-    found = tables.results("materialise", chosen, (SCHEMES,))
+    measured = tables.results("materialise", chosen, (SCHEMES,))
     headers = (
         "benchmark", "rules", "facts in", "facts out", "grows", "transitive", "union", "thesis:\nfacts in",
         "thesis:\nfacts out", "thesis:\ngrows", "schemes chosen",
     )  # fmt: skip
     sheet = Sheet("Table 5.11: the benchmarks", headers)
     for benchmark in chosen:
-        results = found[benchmark.name]
+        results = measured[benchmark.name]
         check_initial(tables, benchmark, results)
         step = done(results)
         if not step:
@@ -178,10 +178,10 @@ def benchmarks_511(tables: Tables) -> None:
 def initial_512(tables: Tables) -> None:
     """Table 5.12, first part: initial materialisation."""
     chosen = tables.available(BENCHMARKS)
-    found = tables.results("materialise", chosen)
+    measured = tables.results("materialise", chosen)
     sheet = Sheet("Table 5.12: initial materialisation", _INITIAL_HEADERS)
     for benchmark in chosen:
-        results = found[benchmark.name]
+        results = measured[benchmark.name]
         check_initial(tables, benchmark, results)
         out = count(done(results).get("facts_out"))
         values = time_values(tables, results, published.INITIAL[benchmark.thesis])
@@ -194,24 +194,24 @@ def initial_512(tables: Tables) -> None:
 def _sparse_note(tables: Tables, benchmark: Benchmark, results: Mapping[str, Outcome]) -> list[str]:
     """How schemes do where tables are the right choice."""
     schemes, modules = (least(results.get(m), INITIAL, tables.timeout) for m in (SCHEMES, MODULES))
-    found = ratio(schemes, modules)
-    if found is None or tables.quick:
+    quotient = ratio(schemes, modules)
+    if quotient is None or tables.quick:
         return []
-    verdict = "holds" if found <= SPARSE_TARGET else "missed"
+    verdict = "holds" if quotient <= SPARSE_TARGET else "missed"
     target = f"target at most {SPARSE_TARGET}: {verdict}"
-    return [f"{benchmark.name} is sparse: schemes/modules {found:.2f}, {target}"]
+    return [f"{benchmark.name} is sparse: schemes/modules {quotient:.2f}, {target}"]
 
 
 def memory_513(tables: Tables) -> None:
     """Table 5.13: memory."""
     chosen = tables.available(BENCHMARKS)
-    found = tables.results("materialise", chosen)
+    measured = tables.results("materialise", chosen)
     headers = (
         "benchmark", "semi-naive\nMB", "modules\nMB", "schemes\nMB", *RATIO_HEADERS, PEAK_HEADER,
     )  # fmt: skip
     sheet = Sheet("Table 5.13: memory of the materialisation", headers)
     for benchmark in chosen:
-        results = found[benchmark.name]
+        results = measured[benchmark.name]
         check_initial(tables, benchmark, results)
         stored = stored_bytes(results)
         paper = published.MEGABYTES[benchmark.thesis]
@@ -234,7 +234,7 @@ def modular_1(tables: Tables) -> None:
     """Table 1 of the modular paper: with modules (Mat-Mod) and without (Mat)."""
     wanted = [b for b in BENCHMARKS if b.modular]
     chosen = tables.available(wanted)
-    found = tables.results("materialise", chosen)
+    measured = tables.results("materialise", chosen)
     headers = (
         "benchmark", "facts out", "Mat:\nsemi-naive\ns", "Mat-Mod:\nmodules\ns", "schemes\ns",
         "Mat/\nMat-Mod", "paper:\nMat/\nMat-Mod", "semi-naive/\nschemes", "modules/\nschemes", STORED_HEADER,
@@ -242,7 +242,7 @@ def modular_1(tables: Tables) -> None:
     )  # fmt: skip
     sheet = Sheet("Modular materialisation, table 1", headers)
     for benchmark in chosen:
-        results = found[benchmark.name]
+        results = measured[benchmark.name]
         check_initial(tables, benchmark, results)
         paper = published.MODULAR[benchmark.modular]
         values = time_values(tables, results, None)

@@ -45,14 +45,14 @@ class Tables:
                 show(self.sheets[-1])
 
     def _cells(self, program: str, facts: Path, rounds: int) -> dict[str, Cell | None]:
-        found = {}
+        cells = {}
         for procedure in PROCEDURES:
             self._status(f"{program} {procedure}")
-            found[procedure] = measure(_PROGRAMS / f"{program}.mtl", facts, procedure, rounds, self._timeout)
-        sizes = {cell.facts[-1] for cell in found.values() if cell is not None}
+            cells[procedure] = measure(_PROGRAMS / f"{program}.mtl", facts, procedure, rounds, self._timeout)
+        sizes = {cell.facts[-1] for cell in cells.values() if cell is not None}
         if len(sizes) > 1:
             self.problems.append(f"{program}: the procedures disagree: {sizes}")
-        return found
+        return cells
 
     def _rounds(self, place: Path) -> Sheet:
         """Figure 1 (a) and (b): one data set, thirty rounds."""

@@ -76,5 +76,5 @@ def _count(connection: Connection, name: str) -> int:
 
 
 def _digest(connection: Connection, name: str) -> str:
-    found = connection.execute(f'SELECT * FROM "{name}"').fetchnumpy()
-    return facts.digest(list(found.values()))
+    columns = connection.execute(f'SELECT * FROM "{name}"').fetchnumpy()
+    return facts.digest(list(columns.values()))

@@ -150,10 +150,10 @@ class Pool:
         """The facts at these places of the order."""
         chosen = np.sort(self._order[start:stop])
         bounds = np.searchsorted(chosen, self._starts)
-        found = {
+        picked = {
             name: chosen[bounds[i] : bounds[i + 1]] - self._starts[i] for i, name in enumerate(self._names)
         }
-        return {name: rows for name, rows in found.items() if len(rows)}
+        return {name: rows for name, rows in picked.items() if len(rows)}
 
     def facts(self, picked: Picked) -> Tables:
         return {name: tuple(column[rows] for column in self.tables[name]) for name, rows in picked.items()}

@@ -55,11 +55,11 @@ def contents(engine: Engine, *, full: bool = True) -> Measured:
     """The size of every relation, and what tells the contents of those that are not large."""
     start = time.perf_counter()
     sizes = {name: len(engine[name]) for name in engine.relations}
-    found: Measured = {"sizes": sizes, "count_seconds": time.perf_counter() - start}
+    measured: Measured = {"sizes": sizes, "count_seconds": time.perf_counter() - start}
     if full:
         small = [name for name, size in sizes.items() if size <= DIGEST_ROWS]
-        found["digests"] = {name: digest(engine, name) for name in small}
-    return found
+        measured["digests"] = {name: digest(engine, name) for name in small}
+    return measured
 
 
 def digest(engine: Engine, name: str) -> str:

@@ -31,12 +31,12 @@ class Runner:
 
     def specs(self, workload: Workload) -> dict[Cell, dict[str, Any]]:
         """The cells of a workload as the process takes them."""
-        found: dict[Cell, dict[str, Any]] = {}
+        specs: dict[Cell, dict[str, Any]] = {}
         for mode, schemes in workload.modes.items():
             for kind in (LATENCY, DURABLE, ANEW) if workload.is_latency else (UPDATE, ANEW):
-                found[Cell(workload.name, kind, mode)] = self._spec(workload, kind, schemes)
-        found[Cell(workload.name, DUCKDB)] = self._spec(workload, DUCKDB, None)
-        return found
+                specs[Cell(workload.name, kind, mode)] = self._spec(workload, kind, schemes)
+        specs[Cell(workload.name, DUCKDB)] = self._spec(workload, DUCKDB, None)
+        return specs
 
     def _spec(self, workload: Workload, kind: str, schemes: dict[str, str] | None) -> dict[str, Any]:
         quick = self.settings.quick

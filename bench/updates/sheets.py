@@ -37,7 +37,7 @@ def _failures(outcomes: Mapping[Cell, Outcome]) -> Iterator[str]:
 
 def check(workload: Workload, outcomes: Mapping[Cell, Outcome]) -> list[str]:
     """One line for each relation that after some step is not what it is when computed anew."""
-    found: list[str] = []
+    problems: list[str] = []
     computed = {cell: outcome for cell, outcome in outcomes.items() if cell.kind in (ANEW, DUCKDB)}
     for cell, outcome in outcomes.items():
         if cell in computed:
@@ -48,23 +48,23 @@ def check(workload: Workload, outcomes: Mapping[Cell, Outcome]) -> list[str]:
             runs = outcome.steps.get(step.name, [])
             for run in runs if step.state == workload.steps[0].state else runs[-1:]:
                 others = {label: o.last(step.state) for label, o in right.items() if o.last(step.state)}
-                found += [f"{step.name}: {p}" for p in _differences({cell.label: run, **others})]
-    return list(dict.fromkeys(found))
+                problems += [f"{step.name}: {p}" for p in _differences({cell.label: run, **others})]
+    return list(dict.fromkeys(problems))
 
 
 def _differences(runs: Mapping[str, Mapping[str, dict[str, int]]]) -> list[str]:
     sizes = {label: run["sizes"] for label, run in runs.items()}
     relations = tuple(dict.fromkeys(relation for given in sizes.values() for relation in given))
-    found = disagreements({}, sizes, relations)
+    problems = disagreements({}, sizes, relations)
     for relation in relations:
         digests = {label: run.get("digests", {}).get(relation) for label, run in runs.items()}
         known = {label: digest for label, digest in digests.items() if digest is not None}
         same_size = len({sizes[label].get(relation) for label in known}) == 1
         if same_size and len(set(known.values())) > 1:
-            found.append(
+            problems.append(
                 f"{relation}: {', '.join(known)} have the same number of facts, but not the same ones"
             )
-    return found
+    return problems
 
 
 def _unchecked(workload: Workload, outcomes: Mapping[Cell, Outcome]) -> list[str]:
@@ -191,8 +191,8 @@ def _reported(workload: Workload, row: _Row) -> tuple[float | None, ...]:
         initial = MODULAR_INITIAL[workload.modular]
         return (initial.with_modules, initial.without)
     rows = published.MODULAR.get(workload.modular) or published.DYNAMIC[workload.dynamic]
-    found = rows.get(row.step.name)
-    return (found.ours, found.other) if found else none
+    figures = rows.get(row.step.name)
+    return (figures.ours, figures.other) if figures else none
 
 
 def _notes(workload: Workload, outcomes: Mapping[Cell, Outcome]) -> list[str]:
