@@ -114,16 +114,16 @@ class Tables:
             for by in ("lubm-l", "lubm-lc", "owl2rl", "rdfs"):
                 self._status(f"{by} {count}")
                 if self._quick:
-                    found = measured(str(path), by)
+                    figures = measured(str(path), by)
                 else:
                     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-                        found = pool.submit(measured, str(path), by).result()
+                        figures = pool.submit(measured, str(path), by).result()
                 peers: list[float | None] = [None, None]
                 if by == "owl2rl" and count <= _MOST_QUERIED:
                     peers[0] = self._peer(reasonable_seconds, path)
                 if by == "owl2rl" and count == 1:
                     peers[1] = self._peer(owlrl_seconds, path)
-                sheet.rows.append(_row(count, by, *found, *peers))
+                sheet.rows.append(_row(count, by, *figures, *peers))
         sheet.notes.append(
             f"reasonable: all triples and the ontology; owlrl: {_SLICE:,} of them and the ontology; "
             f"– for a peer that is not installed, not done after {_PEER_SECONDS:.0f} s, or was not asked"
@@ -237,8 +237,8 @@ class Tables:
                 answer, ours = _best(lambda kb=kb, mine=mine: kb.sparql(mine).rows())
                 peer = None
                 if size <= 1_000 or name != "all, counted":  # all pairs are too many for it
-                    found, peer = _best(lambda store=store, theirs=theirs: list(store.query(theirs)))
-                    if {str(row[0]) for row in found} != {row[0] for row in answer}:
+                    rows_there, peer = _best(lambda store=store, theirs=theirs: list(store.query(theirs)))
+                    if {str(row[0]) for row in rows_there} != {row[0] for row in answer}:
                         self.problems.append(f"a thesaurus of {size:,}: other answers for {name}")
                 pairs = pairs or int(str(answer[0][0]).split('"')[1])
                 sheet.rows.append(
@@ -317,8 +317,8 @@ def measured(path: str, by: str) -> tuple[float, float, int, int]:
 def _peak_megabytes() -> int:
     """The most that this process held; what `getrusage` says begins with what its parent held."""
     status = Path("/proc/self/status")
-    if status.exists() and (found := re.search(r"VmHWM:\s+(\d+) kB", status.read_text())):
-        return int(found[1]) // 1024
+    if status.exists() and (line := re.search(r"VmHWM:\s+(\d+) kB", status.read_text())):
+        return int(line[1]) // 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
@@ -404,8 +404,8 @@ def _update(kb: Any, what: str, rows: list[Any]) -> None:
 
 def _timed(work: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
     start = time.perf_counter()
-    found = work(*arguments)
-    return found, time.perf_counter() - start
+    result = work(*arguments)
+    return result, time.perf_counter() - start
 
 
 def _best(work: Callable[[], Any]) -> tuple[Any, float]:

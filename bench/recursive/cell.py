@@ -41,8 +41,8 @@ def _ours(spec: Spec, graph: Graph) -> Iterator[Measured]:
     engine, loaded = _timed(load)
     yield {"step": LOAD, **loaded}
     _, computed = _timed(engine.materialise)
-    found = engine["found"].to_numpy()
-    yield {"step": COMPUTE, **computed, "sizes": _answer(found[:, 0], found[:, 1])}
+    distances = engine["found"].to_numpy()
+    yield {"step": COMPUTE, **computed, "sizes": _answer(distances[:, 0], distances[:, 1])}
 
 
 def _scipy(spec: Spec, graph: Graph) -> Iterator[Measured]:

@@ -29,9 +29,9 @@ _ENOUGH_SECONDS = 20.0
 def _repeated(measure: Callable[[], Measured], *, quick: bool) -> Iterator[Measured]:
     spent = 0.0
     for _ in range(1 if quick else _REPEAT):
-        found = measure()
-        yield found
-        spent += found["seconds"]
+        measured = measure()
+        yield measured
+        spent += measured["seconds"]
         if spent > _ENOUGH_SECONDS:
             return
 
@@ -39,8 +39,8 @@ def _repeated(measure: Callable[[], Measured], *, quick: bool) -> Iterator[Measu
 def _timed(action: Callable[[], Any]) -> tuple[Any, float]:
     gc.collect()
     started = time.perf_counter()
-    found = action()
-    return found, time.perf_counter() - started
+    result = action()
+    return result, time.perf_counter() - started
 
 
 # -- fixpoints ---------------------------------------------------------------------------------------------
@@ -48,15 +48,15 @@ def _timed(action: Callable[[], Any]) -> tuple[Any, float]:
 
 def fixpoint(spark: SparkSession, spec: Spec) -> Iterator[Measured]:
     """A fixpoint on a few facts, whose contents are compared, and then on all of them, to be counted."""
-    found, seconds = _timed(lambda: _evaluate(spark, spec, spec["quick_facts"], digest=True))
-    yield {"step": "start", **found, "seconds": seconds}
+    measured, seconds = _timed(lambda: _evaluate(spark, spec, spec["quick_facts"], digest=True))
+    yield {"step": "start", **measured, "seconds": seconds}
     if not spec["is_quick"]:
         # A second time on few facts: the first one has loaded kernels, the JVM has compiled nothing yet.
         _evaluate(spark, spec, spec["quick_facts"], digest=False)
-    for found in _repeated(
+    for measured in _repeated(
         lambda: _evaluate(spark, spec, spec["facts"], digest=False), quick=spec["is_quick"]
     ):
-        yield {"step": "run", **found}
+        yield {"step": "run", **measured}
 
 
 def _evaluate(spark: SparkSession, spec: Spec, folder: str, *, digest: bool) -> Measured:
@@ -111,8 +111,8 @@ def _peer(spec: Spec, edges: DataFrame) -> tuple[DataFrame, int, int]:
         assert row is not None
         return labels, int(row[0]), rounds
     loop = loops.same_generation if spec["relation"] == "sg" else loops.closure
-    found, rounds = loop(edges)
-    return found, found.count(), rounds
+    reached, rounds = loop(edges)
+    return reached, reached.count(), rounds
 
 
 # -- the pipeline ------------------------------------------------------------------------------------------
@@ -233,9 +233,9 @@ def insert(spark: SparkSession, spec: Spec) -> Iterator[Measured]:
 
         for name, action in (("insert", extended), ("anew", anew)):
             jobs.look()
-            found, seconds = _timed(action)
+            facts, seconds = _timed(action)
             did = jobs.look()
-            yield {"step": name, "seconds": seconds, "sizes": {relation: found[relation].count()}, **did}
+            yield {"step": name, "seconds": seconds, "sizes": {relation: facts[relation].count()}, **did}
 
     try:
         if not spec["is_quick"]:

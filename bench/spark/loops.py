@@ -37,16 +37,16 @@ def same_generation(edges: DataFrame) -> tuple[DataFrame, int]:
 
 
 def _semi_naive(start: DataFrame, step: Callable[[DataFrame], DataFrame]) -> tuple[DataFrame, int]:
-    found, delta, rounds = start, start, 0
+    facts, delta, rounds = start, start, 0
     while True:
         rounds += 1
-        delta = step(delta).distinct().join(found, ["a", "b"], "left_anti")
+        delta = step(delta).distinct().join(facts, ["a", "b"], "left_anti")
         delta = delta.localCheckpoint() if rounds % CUT_EVERY == 0 else delta.cache()
         if delta.count() == 0:
-            return found, rounds
-        found = found.union(delta)
+            return facts, rounds
+        facts = facts.union(delta)
         if rounds % CUT_EVERY == 0:
-            found = found.localCheckpoint()
+            facts = facts.localCheckpoint()
 
 
 def propagated_labels(edges: DataFrame) -> tuple[DataFrame, int]:

@@ -58,7 +58,7 @@ def label(cell: Cell) -> str:
 
 def check(workload: Workload, outcomes: Outcomes) -> list[str]:
     """One line for each relation that two contenders, or two runs of one, do not agree on."""
-    found: list[str] = []
+    problems: list[str] = []
     by_relation: dict[tuple[str, str], dict[str, dict[str, int]]] = {}
     digests: dict[str, list[str]] = {}
     for cell, outcome in outcomes.items():
@@ -71,11 +71,11 @@ def check(workload: Workload, outcomes: Outcomes) -> list[str]:
                 if "digest" in run:
                     digests.setdefault(str(run["digest"]), []).append(label(cell))
     for (_, relation), answers in by_relation.items():
-        found += disagreements({}, answers, (relation,))
+        problems += disagreements({}, answers, (relation,))
     if len(digests) > 1:
         sides = "; ".join(", ".join(labels) for labels in digests.values())
-        found.append(f"{workload.relation}: the facts of a few edges are not the same ones ({sides})")
-    return found
+        problems.append(f"{workload.relation}: the facts of a few edges are not the same ones ({sides})")
+    return problems
 
 
 # -- showing -------------------------------------------------------------------------------------------
@@ -211,8 +211,8 @@ _SHEETS: dict[str, Callable[[Report, Workload, Outcomes], Sheet]] = {
 def targets(report: Report) -> Sheet:
     """Every target that this run could say something of."""
     sheet = Sheet("Targets", ("target", "found", "result"))
-    for what, found, holds in report.targets:
-        sheet.rows.append((text(what), found, text("holds" if holds else "missed")))
+    for what, value, holds in report.targets:
+        sheet.rows.append((text(what), value, text("holds" if holds else "missed")))
     return sheet
 
 
