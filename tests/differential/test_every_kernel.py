@@ -61,6 +61,19 @@ far(x, z) :- edge(x, y), path(y, z).
 back(y, x) :- edge(x, y), path(0, x).
 back(y, x) :- edge(x, y), x != 0, !path(x, x).
 """
+#: Values that are computed and aggregated, of every kind of numbers.
+COMPUTING = """
+.decl given(n: number, u: unsigned, f: float)
+.input given
+.decl n, least(x: number)
+.decl f(x: float)
+n(x * 3 - 100000000) :- given(x, _, _).
+f(to_float(x) + to_float(u) * g) :- given(x, u, g), g + 1.0 < 40.0.
+n(k) :- given(x, u, _), k = sum m : { given(m, u, _), m <= x }.
+least(k) :- k = min m : { n(m) }.
+f(g) :- given(x, _, _), g = mean h : { given(x, _, h), h > 1.0 }.
+f(to_float(k)) :- k = count : { given(_, _, _) }.
+"""
 NUMBERS = ".decl given(n: number, u: unsigned, f: float)\n.decl fact(n: number, u: unsigned, f: float)\n"
 
 
@@ -82,6 +95,8 @@ def run_chosen_programs(backend: CudaBackend) -> None:
     assert len(cube.materialise()["p"]) == 50**3
     pairs = [(n % 5, n % 7) for n in range(35)]
     assert_agrees(EXISTING, {"e": pairs, "t": [(x, y, (x + y) % 3) for x, y in pairs]}, **on(backend))
+    numbers = [(n - 20, n % 7, n / 2) for n in range(60)]
+    assert_agrees(COMPUTING, {"given": numbers}, **on(backend))
     for spread in (1, 400_000):
         kb = ge.Engine(CLOSURE, schemes={"path": "closure"}, **on(backend))
         kb.load("edge", [(spread * n, spread * (n + 1)) for n in range(30)])
