@@ -490,7 +490,7 @@ NOT_ITS_PART = {
     *("annotations", "autoinc", "ord-of-everything", "preprocessor"),
     *("include", "include-nested", "macros", "strings-ord-is-one-to-one", "dead-rules"),
     *("adt-from-files", "records-from-files", "skip-bad-records", "skip-bad-rows", "functors-of-the-user"),
-    "aggregates-of-the-user",
+    *("aggregates-of-the-user", "lattices"),  # functions of the user
 }
 NAMES = sorted(
     path.name

@@ -162,7 +162,8 @@ class StratumEvaluation:
             rules, added = self.modules.take_over(rules, self.stratum)
             for table in added:
                 self.add_member(table)
-        self._evaluate_rules(self._as_evaluated(applicable(rules, self.database, self._added)))
+        filled = {*self._added, *self.selectors}  # selectors append what they were offered when rounds begin
+        self._evaluate_rules(self._as_evaluated(applicable(rules, self.database, filled)))
 
     def _evaluate_rules(self, rules: Sequence[Rule]) -> None:
         self.runner.forget()

@@ -57,13 +57,11 @@ def is_reducible(literal: Aggregate, bound: set[Variable], database: Database, b
         return False
     if literal.target is not None and literal.op != "count" and not is_number_term(literal.target):
         return False
-    for part in literal.body:
-        if isinstance(part, Aggregate):
-            return False
-        atom = part.atom if isinstance(part, Negation) else part
-        if isinstance(atom, Atom) and not database.is_on(atom.relation, backend):
-            return False
-    return True
+    if any(isinstance(part, Aggregate) for part in literal.body):
+        return False
+    parts = [part.atom if isinstance(part, Negation) else part for part in literal.body]
+    atoms = [part for part in parts if isinstance(part, Atom)]
+    return bool(atoms) and all(database.is_on(atom.relation, backend) for atom in atoms)
 
 
 def reduced(
