@@ -10,6 +10,7 @@ import numpy as np
 
 from gpuengine.kernels.contract import Array, Backend, KeySet, RowIndex, Rows
 from gpuengine.kernels.cpu.backend import CPU
+from gpuengine.kernels.cpu.rows import Batch
 from gpuengine.kernels.cpu.rows import Rows as HostRows
 from gpuengine.limits import charge
 from gpuengine.schemes.contract import BATCH, Bounds, Columns, Domain, Scheme, cover
@@ -324,6 +325,9 @@ class Table(Scheme):
         return result
 
     def _batch(self, columns: Sequence[Array], count: int) -> Rows:
+        """Rows for kernels to read."""
+        if self.backend.on_host:
+            return Batch(columns, count)
         batch = self.backend.rows(self.arity, count)
         batch.append(columns, count)
         return batch

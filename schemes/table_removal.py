@@ -6,14 +6,13 @@ numbers, and need not know. A locator says which row a fact is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpuengine.kernels.cpu.indexes import RowIndex
 from gpuengine.kernels.cpu.locator import RowLocator
-from gpuengine.kernels.cpu.rows import Rows
+from gpuengine.kernels.cpu.rows import Batch, Rows
 from gpuengine.kernels.cpu.sets import KeySet
 from gpuengine.kernels.primitives import NONE
 from gpuengine.schemes.contract import Columns
@@ -42,7 +41,7 @@ class RowRemoval:
         if self._located < self.rows.count:
             self._locator.append(self._located, self.rows.count)
             self._located = self.rows.count
-        places = self._locator.locate(batch_of(columns, count), 0, count)
+        places = self._locator.locate(Batch(columns, count), 0, count)
         places.sort()
         first = np.ones(len(places), np.bool_)
         first[1:] = places[1:] != places[:-1]
@@ -60,12 +59,6 @@ class RowRemoval:
             self._located = start
 
 
-def batch_of(columns: Sequence[np.ndarray], count: int) -> Rows:
-    batch = Rows(len(columns), count)
-    batch.append(columns, count)
-    return batch
-
-
 def move_to_delta(table: Table, columns: Columns, count: int) -> int:
     """Make those of the given rows that are there the delta, at the end; how many they are."""
     places = _removal_of(table).find(columns, count) if count and len(table) else np.empty(0, np.uint32)
@@ -73,7 +66,7 @@ def move_to_delta(table: Table, columns: Columns, count: int) -> int:
         table.refresh_indexes()
         return 0
     going = [column[places] for column in table.columns()]
-    batch = batch_of(going, len(places))
+    batch = Batch(going, len(places))
     table.refresh_indexes()
     _erase_from_indexes(table, batch)
     table.keep_readable(places, len(table) - len(places))

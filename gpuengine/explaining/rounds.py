@@ -18,13 +18,13 @@ from gpuengine.explaining.instances import Questions
 from gpuengine.explaining.rules import WrittenRule, WrittenRules
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.locator import RowLocator
+from gpuengine.kernels.cpu.rows import Batch
 from gpuengine.kernels.primitives import NONE
 from gpuengine.language.program import AtomArg, Constant, Literal, Variable
 from gpuengine.limits import charge
 from gpuengine.limits import check as check_memory
 from gpuengine.planning.order import order_body
 from gpuengine.schemes.table import Table
-from gpuengine.schemes.table_removal import batch_of
 
 UNPROVED = 1 << 30
 
@@ -67,7 +67,7 @@ class _Heights:
             self._locator = RowLocator(self.table.host_rows)
         if self._locator.count < len(self.table):
             self._locator.append(self._locator.count, len(self.table))
-        rows = self._locator.locate(batch_of(columns, count), 0, count)
+        rows = self._locator.locate(Batch(columns, count), 0, count)
         heights = np.searchsorted(self.ends, rows.astype(np.int64), side="right")
         return np.where(rows == NONE, UNPROVED, heights).astype(np.int32)
 

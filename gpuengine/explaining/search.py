@@ -22,10 +22,10 @@ from gpuengine.explaining.rounds import UNPROVED, Rounds
 from gpuengine.explaining.rules import WrittenRule, WrittenRules
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.locator import RowLocator
+from gpuengine.kernels.cpu.rows import Batch
 from gpuengine.kernels.primitives import NONE
 from gpuengine.language.program import Atom, AtomArg, Constant, Variable
 from gpuengine.schemes.table import Table
-from gpuengine.schemes.table_removal import batch_of
 
 _MOST_INSTANCES = 200_000
 """From so many instances on, it costs less to go forth from what is stated than back from the goals."""
@@ -83,7 +83,7 @@ class Found:
         if after > before:
             self._locator.append(before, after)
             self._grow(after)
-        return self._locator.locate(batch_of(columns, count), 0, count).astype(np.int64)
+        return self._locator.locate(Batch(columns, count), 0, count).astype(np.int64)
 
     def locate(self, columns: Sequence[np.ndarray], count: int) -> np.ndarray:
         """The numbers of some facts, -1 for those that are not known."""
@@ -91,7 +91,7 @@ class Found:
             return np.full(count, 0 if len(self) else -1, np.int64)
         if not count or not len(self):
             return np.full(count, -1, np.int64)
-        found = self._locator.locate(batch_of(columns, count), 0, count)
+        found = self._locator.locate(Batch(columns, count), 0, count)
         return np.where(found == NONE, -1, found.astype(np.int64))
 
     def _grow(self, count: int) -> None:

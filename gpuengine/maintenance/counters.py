@@ -8,9 +8,8 @@ from enum import IntEnum
 import numpy as np
 
 from gpuengine.kernels.cpu.locator import RowLocator
-from gpuengine.kernels.cpu.rows import Rows
+from gpuengine.kernels.cpu.rows import Batch, Rows
 from gpuengine.kernels.primitives import NONE
-from gpuengine.schemes.table_removal import batch_of
 
 _FEW = 1000
 
@@ -41,7 +40,7 @@ class Counters:
 
     def of(self, columns: Sequence[np.ndarray], count: int) -> np.ndarray:
         """The counters of the given facts: an array (2, count)."""
-        places = self._locator.locate(batch_of(columns, count), 0, count)
+        places = self._locator.locate(Batch(columns, count), 0, count)
         known = places != NONE
         found = np.zeros((len(Derivation), count), np.int64)
         found[:, known] = self._counts[:, places[known]]
@@ -51,7 +50,7 @@ class Counters:
         self, kind: Derivation, columns: Sequence[np.ndarray], count: int, derivations: np.ndarray
     ) -> None:
         """Add to one of the counters of distinct facts; what is added may be negative."""
-        places = self._locator.locate(batch_of(columns, count), 0, count)
+        places = self._locator.locate(Batch(columns, count), 0, count)
         missing = places == NONE
         fresh = int(np.count_nonzero(missing))
         if fresh:

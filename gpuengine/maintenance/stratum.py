@@ -227,6 +227,8 @@ class StratumTables:
         for name in self.rules.tables:
             table, gone = self.table(name), self.table(names.gone(name))
             tail, is_whole = self._tails.get(name), name not in self._tails
+            if is_whole and not len(gone) and len(table) == self._marks[name]:
+                continue
             if tail is None:
                 tail = [column[self._marks[name] :] for column in table.columns()]
                 came = len(table) - self._marks[name]
@@ -466,10 +468,13 @@ class StratumMaintenance:
         any_new = False
         for name in self.rules.tables:
             found = self.tables.table(names.going(name))
-            columns = [column[seen[name] : found.rows.count].copy() for column in found.columns()]
-            count, seen[name] = found.rows.count - seen[name], found.rows.count
+            first, last = seen[name], found.rows.count
+            if first == last:
+                continue
+            columns = [column[first:last].copy() for column in found.columns()]
+            count, seen[name] = last - first, last
             table = self.tables.table(name)
-            if count and self._by_key and name in self.merged:
+            if self._by_key and name in self.merged:
                 columns, count = self.merged[name].current(columns, count)
             if count:
                 goes = table.contains(columns, count)

@@ -88,9 +88,9 @@ class Transition:
             table.take_back()
             self.view = View.COMMON
         if view is View.BEFORE:
-            _append(table, self.delta.minus)
+            _append(table, *self.delta.minus_facts)
         elif view is not View.COMMON and self.view is View.COMMON:
-            _append(table, self.delta.plus)
+            _append(table, *self.delta.plus_facts)
             self.view = View.AFTER
         if view is View.NOW:
             table.take_in()
@@ -104,14 +104,16 @@ class Transition:
             self._at_end = True
 
 
-def _append(table: Table, facts: Table) -> None:
+def _append(table: Table, columns: Columns, count: int) -> None:
     """Add facts that are not there, as the delta; on failure none is added."""
+    if not count:
+        return
     try:
-        table.insert(facts.columns(), len(facts))
+        table.insert(columns, count)
         table.advance()
         table.refresh_indexes()
     except BaseException:
-        table.delete(facts.columns(), len(facts))
+        table.delete(columns, count)
         table.take_back()
         raise
 

@@ -138,3 +138,25 @@ class Rows(NotCopied):
     def settle(self) -> None:
         """Everything becomes old: the delta is empty."""
         self.delta = (self.count, self.count)
+
+
+class Batch(Rows):
+    """Arrays of ids as rows for kernels that read them: nothing is copied, and nothing can be added.
+
+    Whoever owns the arrays leaves them as they are while the batch is used.
+    """
+
+    __slots__ = ("_shown",)
+
+    def __init__(self, columns: Sequence[np.ndarray], count: int) -> None:
+        self._shown = [np.ascontiguousarray(column[:count], np.uint32) for column in columns]
+        self._memory = []
+        self.arity, self.capacity = len(columns), count
+        self.header = np.zeros(ROWS_COLUMNS + self.arity, np.int64)
+        self.address = address_of(self.header)
+        self.header[ROWS_COUNT] = self.header[ROWS_CAPACITY] = count
+        for j, column in enumerate(self._shown):
+            self.header[ROWS_COLUMNS + j] = address_of(column)
+
+    def column(self, j: int) -> np.ndarray:
+        return self._shown[j]
