@@ -19,9 +19,9 @@ from gpuengine.kernels.identity import NotCopied
 from gpuengine.language.program import SYMBOL, Attribute
 from gpuengine.loading import EncodedFacts, check_arguments
 from gpuengine.maintenance.change import Change
-from gpuengine.planning.plan import body_relations
 from gpuengine.rdf import functors
 from gpuengine.rdf.answers import Answering
+from gpuengine.rdf.dissolution import Reasons
 from gpuengine.rdf.equality import (
     Classes,
     NamedTwice,
@@ -37,7 +37,7 @@ from gpuengine.rdf.graph import Among, Graph
 from gpuengine.rdf.knowledge import Entailment, Knowledge
 from gpuengine.rdf.layout import RAW, REPRESENTATIVE, SAME, TRIPLES, Layout
 from gpuengine.rdf.literals import Literals, Mentions, stated_literals
-from gpuengine.rdf.quads import NO_GRAPH, DictionaryTerms, Quads, as_quads, joined
+from gpuengine.rdf.quads import DictionaryTerms, Quads, as_quads, joined
 from gpuengine.rdf.routing import route
 from gpuengine.rdf.rules import Rule, Triple, canonical
 from gpuengine.rdf.translation import Clauses, standing_clauses, translate
@@ -317,6 +317,13 @@ class RdfEngine(NotCopied):
             self._classes = after
         self._equated = engine.current
         return changes
+
+    def is_equated(self, named: np.ndarray) -> bool:
+        """Is all computed, with one representative for equal terms? `named` are those that rules name."""
+        engine = self.engine
+        if engine.database is None or engine.current.is_behind:
+            return False
+        return self._classes.merged(self._equalities(), named) is self._classes
 
     def _equalities(self) -> list[np.ndarray]:
         """The pairs of terms that follow to be the same, and are different."""
@@ -682,35 +689,29 @@ class RdfUpdate(NotCopied):
         return knowledge.with_copies(self._rules)
 
     def _classes(self, restatement: Restatement, after: Knowledge, before: Knowledge) -> Classes:
-        """The classes to begin with: those there are, or, if a reason for one may go, the stated ones."""
+        """The classes to begin with: the stated ones, and those there are that can't lose a reason.
+
+        What else is the same is found again, step by step.
+        """
         owner = self._owner
         rules = after.rules | self._rules
         named = named_terms(rules.values(), owner.layout, owner.terms)
-        loses = any(key not in rules for key in before.rules | owner.rules) or self._may_lose_equality()
-        first = Classes.none() if loses else owner._classes
+        if any(key not in rules for key in before.rules | owner.rules):
+            first = Classes.none()
+        else:
+            first = self._staying(named)
         return first.merged(restatement.equalities(), named, like=owner._classes)
 
-    def _may_lose_equality(self) -> bool:
-        """Do triples go from which it follows that terms are the same, by relations?"""
+    def _staying(self, named: np.ndarray) -> Classes:
+        """The classes that have other reasons than the triples that go."""
         owner = self._owner
         gone = [quads for inserts, quads in self._changes if not inserts and quads.rows]
         if not gone or not len(owner._classes):
-            return False
-        reasons = {owner.layout.properties.get(SAME, TRIPLES)}
-        rules = owner.engine.source.rules
-        while True:
-            read = [body_relations(rule.body) for rule in rules if rule.head.relation in reasons]
-            more = set().union(*read)
-            if more <= reasons:
-                break
-            reasons |= more
-        for quads in gone:
-            s, p, o, g = quads.columns
-            here = g == NO_GRAPH
-            s, p, o = owner._classes.normal([s[here], p[here], o[here]])
-            if reasons & route(Quads((s, p, o, g[here])), owner.layout, owner.terms).keys():
-                return True
-        return False
+            return owner._classes
+        if not owner.is_equated(named):
+            return Classes.none()
+        reasons = Reasons(owner.engine, owner.layout, owner.terms, owner._classes)
+        return reasons.without(gone)
 
     def add_rules(self, rules: Any) -> None:
         """Add rules: text in RDFox's syntax, a file of it, or `Rule` objects."""

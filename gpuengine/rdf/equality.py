@@ -161,7 +161,7 @@ class Classes:
         one = np.concatenate([one[is_new], self.members])
         other = np.concatenate([other[is_new], self.representatives])
         nodes, codes = np.unique(np.concatenate([one, other]), return_inverse=True)
-        labels = _components(len(nodes), codes[: len(one)], codes[len(one) :])
+        labels = components(len(nodes), codes[: len(one)], codes[len(one) :])
         is_named = is_among(named, nodes)
         if len(is_named) and np.bincount(labels, is_named).max() > 1:
             raise NamedTwice
@@ -178,7 +178,7 @@ class Classes:
         return bool((self.of(named) != named).any())
 
 
-def _components(count: int, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def components(count: int, one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """The least node that each node of a graph is connected with."""
     label = np.arange(count)
     while True:
