@@ -7,6 +7,7 @@ with 1 if a link leads nowhere.
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from html import escape, unescape
 from html.parser import HTMLParser
@@ -53,6 +54,8 @@ def build(folder: Path) -> None:
             setattr(module, lazy, getattr(module, lazy))  # pdoc looks for them without asking for them
     pdoc.render.configure(docformat="markdown", show_source=False, footer_text="gpuengine")
     pdoc.pdoc(*MODULES, output_directory=folder / "api")
+    for picture in _HERE.glob("*.svg"):
+        shutil.copy(picture, folder)
     guides = sorted(_HERE.glob("*.md"))
     nav = (
         " · ".join(f'<a href="{page.stem}.html">{page.stem}</a>' for page in guides)
@@ -89,7 +92,7 @@ class _Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
         self.names |= {value for key in ("id", "name") if (value := given.get(key))}
-        if tag == "a" and (link := given.get("href")):
+        if link := given.get("href" if tag == "a" else "src"):
             self.links.add(link)
 
 
@@ -106,7 +109,8 @@ def broken_links(folder: Path) -> list[str]:
             if target.scheme or target.netloc:
                 continue
             to = (path.parent / unquote(target.path)).resolve() if target.path else path
-            if to not in pages or (target.fragment and unquote(target.fragment) not in pages[to].names):
+            names = pages[to].names if to in pages else set()
+            if not to.is_file() or (target.fragment and unquote(target.fragment) not in names):
                 broken.append(f"{path.relative_to(folder.resolve())}: {link}")
     return broken
 

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-_OBJECTS_BETWEEN_COLLECTIONS = 10_000
+_OBJECTS_BETWEEN_COLLECTIONS = 200_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,7 +35,7 @@ def entry() -> None:
     """
     from gpuengine import unsupported
 
-    # What a program is made of lives as long as this process: the collector is to look at it less often.
+    # What modules and a program are made of lives as long as this process: the collector need not look at it.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end_while_starting)

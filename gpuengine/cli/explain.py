@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from gpuengine.cli.arguments import is_temporal
 from gpuengine.cli.knowledge_bases import is_rdf_base, is_temporal_base, open_knowledge_base
 from gpuengine.cli.live import live_line
-from gpuengine.cli.query import evaluated
-from gpuengine.errors import DataError, GpuEngineError
+from gpuengine.cli.query import evaluated, replace_file
+from gpuengine.errors import GpuEngineError
 
 if TYPE_CHECKING:
     from gpuengine.engine import Engine
@@ -78,7 +78,4 @@ def _write(output: Path | None, shown: str) -> None:
     if output is None:
         sys.stdout.write(shown)
         return
-    try:
-        output.write_text(shown, encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"can't write {output}: {error.strerror or error}") from error
+    replace_file(output, shown)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from tests.cli.processes import gpuengine, reach_project
 
@@ -18,6 +20,22 @@ def test_a_tree_of_facts_down_to_stated_ones(tmp_path: Path) -> None:
     assert "edge(1, 2)  stated" in done.stdout and "edge(3, 4)  stated" in done.stdout
 
 
+def check_paths(proofs: dict[str, Any], edges: set[tuple[int, ...]]) -> None:
+    """Every step of a file of proofs is an edge, or a way along others that lead to edges."""
+    steps = {int(number): step for number, step in proofs["steps"].items()}
+    for step in steps.values():
+        values = tuple(step["values"])
+        if step["by"] == "stated":
+            assert step["relation"] == "edge" and values in edges and step["height"] == 0
+            continue
+        assert step["relation"] == "path"
+        below = [steps[premise["step"]] for premise in step["premises"]]
+        assert step["height"] == 1 + max(other["height"] for other in below)
+        ways = [other["values"] for other in below]
+        assert (ways[0][0], ways[-1][1]) == values
+        assert all(one[1] == other[0] for one, other in pairwise(ways))
+
+
 def test_every_answer_into_a_file(tmp_path: Path) -> None:
     reach_project(tmp_path, [(1, 2), (2, 3), (3, 4)])
     saved = gpuengine("run", "reach.dl", "-F", "facts", "-D", "out", "--save", "kb", cwd=tmp_path)
@@ -26,6 +44,7 @@ def test_every_answer_into_a_file(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
     proofs = json.loads((tmp_path / "proofs.json").read_text())
     assert (proofs["count"], len(proofs["goals"]), proofs["is_least"]) == (6, 6, True)
+    check_paths(proofs, {(1, 2), (2, 3), (3, 4)})
     facts = {proofs["steps"][str(goal)]["fact"] for goal in proofs["goals"]}
     assert facts == {f"path({a}, {b})" for a in (1, 2, 3) for b in (2, 3, 4) if a < b}
 
