@@ -10,12 +10,22 @@ from __future__ import annotations
 import numpy as np
 
 from gpuengine.errors import EvaluationError
+from gpuengine.kernels.contract import Operator
+from gpuengine.kernels.cpu.reductions import add_floats, add_integers, choose_values, count_rows
 from gpuengine.language.extensions import aggregate
 from gpuengine.language.program import FLOAT, Aggregate, Functor, Kind, Type, Variable
 from gpuengine.terms.dictionary import Dictionary
 from gpuengine.terms.functors import evaluate_partly
 from gpuengine.terms.ranks import ranks
 
+_CHOICES = {
+    ("min", Kind.NUMBER): Operator.MINIMUM,
+    ("min", Kind.UNSIGNED): Operator.MINIMUM_UNSIGNED,
+    ("min", Kind.FLOAT): Operator.MINIMUM_FLOAT,
+    ("max", Kind.NUMBER): Operator.MAXIMUM,
+    ("max", Kind.UNSIGNED): Operator.MAXIMUM_UNSIGNED,
+    ("max", Kind.FLOAT): Operator.MAXIMUM_FLOAT,
+}
 _DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
 
 
@@ -116,34 +126,34 @@ class Reduction:
         """More rows: the group of each, and the values of its target (ids of symbols), if it has one."""
         if not len(group):
             return
+        group = np.ascontiguousarray(group, np.uint32)
         if self._is_text:
             assert target is not None
-            # What is known of a group takes part as one more row of it.
-            known = np.flatnonzero(self._counts)
-            touched = known[np.isin(known, group)]
-            group, target = np.concatenate([touched, group]), np.concatenate([self._results[touched], target])
-        if np.any(group[1:] < group[:-1]):
-            order = np.argsort(group, kind="stable")
-            group, target = group[order], None if target is None else target[order]
+            self._add_text(group, target)
+        elif target is None or self._op == "count":
+            count_rows(group, len(group), self._counts)
+        else:
+            self._add_values(group, np.ascontiguousarray(target, self._results.dtype))
+
+    def _add_values(self, group: np.ndarray, values: np.ndarray) -> None:
+        if self._op in ("min", "max"):
+            operator = _CHOICES[self._op, self._type.kind]
+            choose_values(group, values, len(group), operator, self._results, self._counts)
+        else:
+            add = add_floats if self._results.dtype == np.float64 else add_integers
+            add(group, values, len(group), self._results, self._counts)
+
+    def _add_text(self, group: np.ndarray, target: np.ndarray) -> None:
+        # What is known of a group takes part as one more row of it.
+        known = np.flatnonzero(self._counts)
+        touched = known[np.isin(known, group)]
+        group, target = np.concatenate([touched, group]), np.concatenate([self._results[touched], target])
+        order = np.argsort(group, kind="stable")
+        group, target = group[order], target[order]
         starts = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1])))
         found = group[starts].astype(np.int64)
-        if self._is_text:
-            assert target is not None
-            self._results[found] = _extreme_symbols(self._op, target, starts, self._dictionary)
-        elif target is not None and self._op != "count":
-            self._merge(found, target, starts)
+        self._results[found] = _extreme_symbols(self._op, target, starts, self._dictionary)
         self._counts[found] += np.diff(starts, append=len(group))
-
-    def _merge(self, found: np.ndarray, values: np.ndarray, starts: np.ndarray) -> None:
-        with np.errstate(all="ignore"):
-            if self._op in ("sum", "mean"):
-                values = values.astype(self._results.dtype, copy=False)
-                self._results[found] += np.add.reduceat(values, starts)
-                return
-            better = np.fmin if self._op == "min" else np.fmax
-            extremes = better.reduceat(values, starts)
-            is_first = self._counts[found] == 0
-            self._results[found] = np.where(is_first, extremes, better(self._results[found], extremes))
 
     def results(self) -> tuple[np.ndarray, np.ndarray]:
         """The groups that have rows, and the id of the aggregate of each."""

@@ -274,7 +274,7 @@ class RoundMerge:
         self.address = address_of(self.header)
 
     def refresh(self, bounds: list[tuple[int, int]], row_of: np.ndarray) -> None:
-        """Where everything is by now; `row_of` has room for more keys."""
+        """Where everything is by now, with the table's bounds, and its row for each key and some more."""
         self.row_of = row_of
         self.header[MERGE_BOUNDS:] = np.array(bounds, np.int64).ravel()
         self.header[MERGE_ROW_OF] = address_of(row_of)

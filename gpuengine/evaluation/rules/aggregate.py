@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from gpuengine.errors import EvaluationError
 from gpuengine.evaluation.rules.compute import Bindings
 from gpuengine.evaluation.rules.database import Database
 from gpuengine.evaluation.rules.known_groups import KnownGroups
 from gpuengine.evaluation.rules.scheme_reads import bound_columns
+from gpuengine.evaluation.rules.table_groups import group_table
 from gpuengine.language.program import NUMBER, Aggregate, Atom, Literal, Variable, term_variables
 from gpuengine.terms.aggregates import Fold, PythonReduction, Reduction, identity
 from gpuengine.terms.functors import evaluate, value
@@ -21,46 +23,60 @@ CollectBody = Callable[[tuple[Literal, ...], Bindings, tuple[Variable, ...]], It
 
 
 def apply_aggregate(
-    literal: Aggregate, bindings: Bindings, database: Database, collect: CollectBody, known: KnownGroups
+    literal: Aggregate,
+    bindings: Bindings,
+    database: Database,
+    collect: CollectBody,
+    known: KnownGroups,
+    stop: np.ndarray,
+    *,
+    once: bool,
 ) -> None:
     """Bind the aggregate's result; rows for which it does not hold are dropped.
 
-    Groups that are `known` are not evaluated again, and others are known from then on.
+    Groups that are `known` are not evaluated again, and others are known from then on. If bindings are
+    nothing but groups and `once` is enough, those that were known are dropped as well.
     """
-    groups, group_of_row = _groups(literal.outer, bindings)
-    results, holds = _results_of_groups(literal, groups, database, collect, known)
-    column = results[group_of_row]
+    first, asked = known.evaluated, bindings.rows
+    numbers = known.number([bindings.columns[variable] for variable in literal.outer], bindings.rows)
+    if once and bindings.columns.keys() == set(literal.outer):
+        columns, bindings.rows = known.new()
+        bindings.columns = dict(zip(literal.outer, columns, strict=True))
+        numbers = np.arange(first, first + bindings.rows)
+    try:
+        if known.in_table is None:
+            known.in_table = group_table(literal, database, asked, stop)
+        _evaluate_new(literal, database, collect, known)
+    except EvaluationError:
+        known.clear()  # some may be tried again without the others
+        raise
+    column, holds = known.results(numbers)
     if not holds.all():
-        mask = holds[group_of_row]
-        bindings.filter(mask)
-        column = column[mask]
+        bindings.filter(holds)
+        column = column[holds]
     if literal.result in bindings.columns:
         bindings.filter(bindings.columns[literal.result] == column)
     else:
         bindings.columns[literal.result] = column
 
 
-def _results_of_groups(
-    literal: Aggregate, groups: Bindings, database: Database, collect: CollectBody, known: KnownGroups
-) -> tuple[np.ndarray, np.ndarray]:
-    """For each group the id of the aggregate's result, and whether it holds."""
-    codes = known.find([groups.columns[variable] for variable in literal.outer], groups.rows)
-    new = codes < 0
-    results, holds = np.zeros(groups.rows, np.uint32), np.zeros(groups.rows, np.bool_)
-    results[~new], holds[~new] = known.results(codes[~new])
-    if new.any():
-        asked = Bindings(dict(groups.columns), groups.rows)
-        asked.filter(new)
-        asked.columns[_GROUP] = np.arange(asked.rows, dtype=np.uint32)
-        occupied, ids = _reduce_groups(literal, asked, database, collect)
-        default = identity(literal.op, literal.result.type, database.dictionary)
-        made = np.full(asked.rows, default or 0, np.uint32)
-        made[occupied] = ids
-        made_holds = np.full(asked.rows, default is not None)
-        made_holds[occupied] = True
-        known.add([asked.columns[variable] for variable in literal.outer], made, made_holds)
-        results[new], holds[new] = made, made_holds
-    return results, holds
+def _evaluate_new(literal: Aggregate, database: Database, collect: CollectBody, known: KnownGroups) -> None:
+    """Evaluate the groups that have no result yet."""
+    columns, count = known.new()
+    if not count:
+        return
+    groups = Bindings(dict(zip(literal.outer, columns, strict=True)), count)
+    groups.columns[_GROUP] = np.arange(count, dtype=np.uint32)
+    if known.in_table is not None:
+        occupied, ids = known.in_table.results(columns, count)
+    else:
+        occupied, ids = _reduce_groups(literal, groups, database, collect)
+    default = identity(literal.op, literal.result.type, database.dictionary)
+    results = np.full(count, default or 0, np.uint32)
+    results[occupied] = ids
+    holds = np.full(count, default is not None)
+    holds[occupied] = True
+    known.add(results, holds)
 
 
 def _counts_by_scheme(literal: Aggregate, groups: Bindings, database: Database) -> np.ndarray | None:
@@ -81,25 +97,6 @@ def _counts_by_scheme(literal: Aggregate, groups: Bindings, database: Database) 
     if len(bound) == scheme.arity:
         return scheme.contains([bound[c] for c in range(scheme.arity)], groups.rows).astype(np.uint64)
     return scheme.degrees(bound, groups.rows)
-
-
-def _groups(outer: tuple[Variable, ...], bindings: Bindings) -> tuple[Bindings, np.ndarray]:
-    """The distinct bindings of `outer`, numbered, and the number of each row's."""
-    if not outer:
-        return Bindings({_GROUP: np.zeros(1, np.uint32)}, 1), np.zeros(bindings.rows, np.int64)
-    columns = [bindings.columns[variable] for variable in outer]
-    order = np.lexsort(columns)
-    starts = np.ones(bindings.rows, np.bool_)
-    starts[1:] = False
-    for column in columns:
-        ordered = column[order]
-        starts[1:] |= ordered[1:] != ordered[:-1]
-    group_of_row = np.empty(bindings.rows, np.int64)
-    group_of_row[order] = np.cumsum(starts) - 1
-    first = order[starts]
-    grouped = {variable: column[first] for variable, column in zip(outer, columns, strict=True)}
-    grouped[_GROUP] = np.arange(len(first), dtype=np.uint32)
-    return Bindings(grouped, len(first)), group_of_row
 
 
 def _reduce_groups(

@@ -100,6 +100,8 @@ class BodyProgram:
     absent: tuple[Table, ...]
     _epochs: tuple[tuple[Table, int], ...]
     in_hindsight: bool = False
+    is_set: bool = False
+    """Does it matter only which bindings reach the end, and not how often?"""
     in_one: BodyProgram | None = None
     tried_in_one: bool = False
     known: dict[Aggregate, KnownGroups] = field(default_factory=dict)
@@ -216,7 +218,9 @@ class BodyProgram:
         return Helpers(collect, apply_on_host)
 
     def _after(self, stage: Stage, bindings: Bindings) -> Iterator[Bindings]:
-        return _computed(stage.computations, bindings, self.database, stage.program.stop, self.known)
+        # In hindsight, bindings may be tried again of which groups are known by then.
+        once = self.is_set and not self.in_hindsight
+        return _computed(stage.computations, bindings, self.database, stage.program.stop, self.known, once)
 
     @property
     def _ends_with_copies(self) -> bool:
@@ -337,6 +341,7 @@ class _Compiler:
             self.plan,
             tuple(table for each in self.builders for table in each.absent),
             tuple((table, table.epoch) for table in self.tables),
+            is_set=isinstance(self.sink, Atom) and not self.exact,
         )
 
     def _builder(self) -> JoinBuilder:
@@ -527,8 +532,12 @@ def _computed(
     database: Database,
     stop: np.ndarray,
     known: dict[Aggregate, KnownGroups],
+    once: bool,
 ) -> Iterator[Bindings]:
-    """What is left of bindings after the given steps, in pieces; none are empty."""
+    """What is left of bindings after the given steps, in pieces; none are empty.
+
+    If `once` is enough, groups that nothing else is known of are left out when they come again.
+    """
     if not bindings.rows:
         return
     if not computations:
@@ -540,18 +549,18 @@ def _computed(
         for made in database.host_work.each(
             HostOperation.READ, _relation(first.step.literal), reading, lambda some: some.rows
         ):
-            yield from _computed(rest, made, database, stop, known)
+            yield from _computed(rest, made, database, stop, known, once)
     elif isinstance(first.step.literal, Comparison) and is_range(first.step.literal):
         ranging = ranged(first.step.literal, bindings, database.dictionary)
         for made in database.host_work.each(
             HostOperation.COMPUTATION, database.host_work.rule, ranging, lambda some: some.rows
         ):
-            yield from _computed(rest, made, database, stop, known)
+            yield from _computed(rest, made, database, stop, known, once)
             if stop[0]:
                 return
     else:
-        _apply(first.step.literal, bindings, database, stop, known)
-        yield from _computed(rest, bindings, database, stop, known)
+        _apply(first.step.literal, bindings, database, stop, known, once)
+        yield from _computed(rest, bindings, database, stop, known, once)
 
 
 def _apply(
@@ -560,6 +569,7 @@ def _apply(
     database: Database,
     stop: np.ndarray,
     known: dict[Aggregate, KnownGroups],
+    once: bool,
 ) -> None:
     if isinstance(literal, Comparison):
         with database.host_work.counting(HostOperation.COMPUTATION, database.host_work.rule, bindings.rows):
@@ -575,7 +585,7 @@ def _apply(
 
     groups = known.setdefault(literal, KnownGroups(len(literal.outer)))
     with database.host_work.counting(HostOperation.AGGREGATE, database.host_work.rule, bindings.rows):
-        apply_aggregate(literal, bindings, database, collect, groups)
+        apply_aggregate(literal, bindings, database, collect, groups, stop, once=once)
 
 
 def _compile_inner(

@@ -322,8 +322,11 @@ class VariantRunner:
         return start, end
 
     def _run_pure(self, body: BodyProgram, variant: Variant, head: Table) -> int:
-        start, end = self._driver_span(body, variant)
-        program = body.stages[0].program
+        return self._insert_last(body, variant, head, *self._driver_span(body, variant))
+
+    def _insert_last(self, body: BodyProgram, variant: Variant, head: Table, start: int, end: int) -> int:
+        """Run the last stage over rows of its driver, by all threads if there are many; its candidates."""
+        program = body.stages[-1].program
         few = SMALL_DELTA if len(body.body_plan.steps) > 1 else _SMALL_COPY
         if isinstance(program, CpuProgram) and end - start > few and self.context.workers.threads > 1:
             return self.context.workers.insert(
@@ -334,11 +337,11 @@ class VariantRunner:
         return program.candidates - before
 
     def _run_computing(self, body: BodyProgram, variant: Variant, head: Table) -> int:
-        before = body.candidates
+        candidates = 0
         for start, end in body.final_inputs(*self._driver_span(body, variant)):
             self._widen_head(body, variant, head)
-            self._insert_final(body, variant, head, start, end)
-        return body.candidates - before
+            candidates += self._insert_last(body, variant, head, start, end)
+        return candidates
 
     def _run_into_scheme(self, body: BodyProgram, variant: Variant, head: Scheme) -> tuple[int, int]:
         """Schedule what a variant derives in a scheme; the bindings seen, and the facts taken."""
