@@ -147,11 +147,11 @@ class Union(Scheme):
 
     def contains(self, columns: Columns, count: int, domain: Domain = Domain.ALL) -> np.ndarray:
         mask = np.zeros(count, np.bool_)
-        for part in self._read_in(domain):
+        for part in self.read_in(domain):
             missing = ~mask
             rest = [np.asarray(column)[missing] for column in columns]
             if len(rest[0]):
-                wanted = self._domain(domain)
+                wanted = self.read_as(domain)
                 mask[missing] = part.scheme.contains(part.inward(rest), len(rest[0]), wanted)
         if domain is Domain.NEW:
             mask &= ~self._stays(columns, count)
@@ -161,8 +161,8 @@ class Union(Scheme):
         self, bound: Mapping[int, np.ndarray], count: int, domain: Domain = Domain.ALL, room: int = BATCH
     ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
         free = [column for column in range(self.arity) if column not in bound]
-        for number, part in enumerate(self._read_in(domain)):
-            for places, columns in part.expand(bound, count, self._domain(domain), room):
+        for number, part in enumerate(self.read_in(domain)):
+            for places, columns in part.expand(bound, count, self.read_as(domain), room):
                 row = [columns[free.index(c)] if c in free else bound[c][places] for c in range(self.arity)]
                 kept = self._is_first(number, row, domain)
                 if kept.any():
@@ -172,8 +172,8 @@ class Union(Scheme):
         if domain is Domain.ALL or (domain is Domain.NEW and self._is_fresh):
             yield from self._scan_all(room)
             return
-        for number, part in enumerate(self._read_in(domain)):
-            for batch in part.scheme.scan(self._domain(domain), room):
+        for number, part in enumerate(self.read_in(domain)):
+            for batch in part.scheme.scan(self.read_as(domain), room):
                 columns = part.outward(batch)
                 kept = self._is_first(number, columns, domain)
                 if kept.any():
@@ -216,10 +216,11 @@ class Union(Scheme):
     def remove(self) -> None:
         self.own.remove()
 
-    def _domain(self, domain: Domain) -> Domain:
+    def read_as(self, domain: Domain) -> Domain:
+        """The domain of the parts that one of the union is: to begin with, all that they have is NEW here."""
         return Domain.ALL if self._is_fresh and domain is Domain.NEW else domain
 
-    def _read_in(self, domain: Domain) -> list[Part]:
+    def read_in(self, domain: Domain) -> list[Part]:
         """What has facts in a domain: while everything is NEW, nothing is OLD."""
         return [] if self._is_fresh and domain is Domain.OLD else self._all
 
@@ -229,7 +230,7 @@ class Union(Scheme):
         for before in self._all[:number]:
             left = [column[kept] for column in columns]
             if len(left[0]):
-                kept[kept] = ~_has_too(before, self._all[number], left, self._domain(domain))
+                kept[kept] = ~_has_too(before, self._all[number], left, self.read_as(domain))
         if domain is Domain.NEW:
             left = [column[kept] for column in columns]
             kept[kept] = ~self._stays(left, len(left[0]))

@@ -72,6 +72,17 @@ apart(x, y) :- edge(p, x), edge(p, y), !path(x, y).
         {"schemes": {"path": "closure"}},
     ),
     ProgramCheck(
+        "program: a union",
+        f"""{_CLOSURE}
+.decl near(x: number, y: number)
+.decl beside(x: number, y: number)
+near(x, y) :- path(x, y).
+near(y, x) :- edge(x, y).
+beside(x, y) :- edge(p, x), near(x, y), edge(p, y).
+""",
+        {"schemes": {"path": "closure", "near": "union"}},
+    ),
+    ProgramCheck(
         "program: reductions",
         f"""{_EDGES}
 .decl square(x: number, u: number, y: number, v: number)

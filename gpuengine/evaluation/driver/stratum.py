@@ -325,7 +325,7 @@ class StratumEvaluation:
 
     def _change(self, scheme: Scheme, change: Callable[[], int]) -> None:
         """Have what a relation was given become NEW."""
-        if scheme.is_listed:
+        if scheme.is_listed or scheme.is_view:
             change()
             return
         with self.context.progress.host_work.counting(HostOperation.SCHEME, scheme.name) as counted:

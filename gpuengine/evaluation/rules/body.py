@@ -52,6 +52,7 @@ from gpuengine.planning.order import order_body
 from gpuengine.planning.plan import Access, BodyPlan, Step
 from gpuengine.schemes.contract import Domain
 from gpuengine.schemes.table import Table, tables_among
+from gpuengine.schemes.union import tables_in
 
 CHUNK_ROWS = 1 << 16
 _DEVICE_CHUNKS = 16
@@ -134,6 +135,16 @@ class BodyProgram:
                     yield from (probe.index for probe in operation.alternatives)
                 elif isinstance(operation, Exists):
                     yield operation.probe.index
+            if stage.on_device:
+                for computation in stage.computations:
+                    yield from self._read_indexes(computation.step.literal)
+
+    def _read_indexes(self, literal: Literal) -> Iterator[RowIndex]:
+        """The indexes of tables that a union shows: a device probes them."""
+        atom = literal.atom if isinstance(literal, Negation) else literal
+        if isinstance(atom, Atom):
+            for table in tables_in(self.database.tables[atom.relation]):
+                yield from table.indexes
 
     def input_bounds(self, variable: Variable) -> tuple[int, int] | None:
         """The bounds of the ids that the last stage reads for a variable; None if an atom binds it."""
@@ -213,9 +224,12 @@ class BodyProgram:
             yield from program.collect_on_device(*program.feed(given))
 
         def apply_on_host(literal: Literal, bindings: Bindings) -> None:
-            _apply(literal, bindings, self.database, stop, self.known)
+            _apply(literal, bindings, self.database, stop, self.known, False)
 
-        return Helpers(collect, apply_on_host)
+        def read_on_host(step: Step, domain: Domain, bindings: Bindings) -> Iterator[Bindings]:
+            return _computed((Computation(step, domain),), bindings, self.database, stop, self.known, False)
+
+        return Helpers(collect, apply_on_host, read_on_host)
 
     def _after(self, stage: Stage, bindings: Bindings) -> Iterator[Bindings]:
         # In hindsight, bindings may be tried again of which groups are known by then.

@@ -95,7 +95,7 @@ class Database:
     def is_on(self, relation: str, backend: Backend) -> bool:
         """Is a relation a table whose facts are in a backend's memory?"""
         scheme = self.tables[relation]
-        return isinstance(scheme, Table) and scheme.backend is backend
+        return scheme.is_listed and as_table(scheme).backend is backend
 
     def all_tables(self) -> Iterable[Table]:
         """The relations that are tables."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuengine.evaluation.rules import device_unions
 from gpuengine.evaluation.rules.calculation import (
     defined_variable,
     is_calculable_on_columns,
@@ -31,6 +32,7 @@ from gpuengine.language.program import (
 from gpuengine.planning.plan import Step
 from gpuengine.schemes.contract import Domain
 from gpuengine.schemes.pairs import as_pairs
+from gpuengine.schemes.union import as_union
 
 _ROOM = 1 << 20
 """Bindings that a read makes at a time, at most."""
@@ -44,6 +46,7 @@ class Helpers:
 
     collect: CollectOnDevice
     apply_on_host: Callable[[Literal, Bindings], None]
+    read_on_host: Callable[[Step, Domain, Bindings], Iterator[Bindings]]
 
 
 def can_compute_on_device(
@@ -63,7 +66,7 @@ def can_compute_on_device(
 def _is_possible(step: Step, bound: set[Variable], database: Database, backend: Backend) -> bool:
     if isinstance(step.literal, Aggregate):
         return backend.calculator is not None and is_reducible(step.literal, bound, database, backend)
-    return _is_calculable(step, bound, backend) or _is_readable(step, bound, database)
+    return _is_calculable(step, bound, backend) or _is_readable(step, bound, database, backend)
 
 
 def computed_on_device(
@@ -81,7 +84,7 @@ def computed_on_device(
         yield bindings
         return
     (step, domain), *rest = steps
-    for made in _made(step, domain, bindings, database, backend, helpers):
+    for made in _made(step, domain, bindings, database, backend, stop, helpers):
         yield from computed_on_device(rest, made, database, backend, stop, helpers)
 
 
@@ -91,12 +94,13 @@ def _made(
     bindings: DeviceBindings,
     database: Database,
     backend: Backend,
+    stop: np.ndarray,
     helpers: Helpers,
 ) -> Iterator[DeviceBindings]:
     """What one step leaves or makes of bindings, in pieces."""
     literal, known = step.literal, set(bindings.columns)
     if not isinstance(literal, Aggregate | Comparison):
-        yield from _read(step, domain, bindings, database, backend)
+        yield from _read_where_it_is(step, domain, bindings, database, backend, stop, helpers)
         return
     made = None
     if isinstance(literal, Comparison):
@@ -106,16 +110,49 @@ def _made(
     yield made if made is not None else _by_host(literal, bindings, backend, helpers)
 
 
+def _read_where_it_is(
+    step: Step,
+    domain: Domain,
+    bindings: DeviceBindings,
+    database: Database,
+    backend: Backend,
+    stop: np.ndarray,
+    helpers: Helpers,
+) -> Iterator[DeviceBindings]:
+    """What an atom of a scheme leaves or makes; the parts of a union may have moved to the host."""
+    atom = _atom(step)
+    assert atom is not None
+    scheme = database.tables[atom.relation]
+    if not scheme.is_view:
+        yield from _read(step, domain, bindings, database, backend)
+        return
+    union, negated = as_union(scheme), isinstance(step.literal, Negation)
+    facts = device_unions.read_union(union, atom, negated, domain, bindings, database, backend, stop)
+    if facts is not None:
+        yield from facts
+        return
+    for made in helpers.read_on_host(step, domain, _fetched(bindings, backend)):
+        yield _sent(made, backend)
+
+
+def _fetched(bindings: DeviceBindings, backend: Backend) -> Bindings:
+    assert backend.primitives is not None
+    columns = {name: backend.primitives.download(column) for name, column in bindings.columns.items()}
+    return Bindings(columns, bindings.rows)
+
+
+def _sent(bindings: Bindings, backend: Backend) -> DeviceBindings:
+    sent = {name: backend.column(column) for name, column in bindings.columns.items()}
+    return DeviceBindings(sent, bindings.rows)
+
+
 def _by_host(
     literal: Literal, bindings: DeviceBindings, backend: Backend, helpers: Helpers
 ) -> DeviceBindings:
     """What the host makes of bindings: it can say what is wrong, too."""
-    assert backend.primitives is not None
-    columns = {name: backend.primitives.download(column) for name, column in bindings.columns.items()}
-    fetched = Bindings(columns, bindings.rows)
+    fetched = _fetched(bindings, backend)
     helpers.apply_on_host(literal, fetched)
-    sent = {name: backend.column(column) for name, column in fetched.columns.items()}
-    return DeviceBindings(sent, fetched.rows)
+    return _sent(fetched, backend)
 
 
 def _atom(step: Step) -> Atom | None:
@@ -123,10 +160,19 @@ def _atom(step: Step) -> Atom | None:
     return literal if isinstance(literal, Atom) else None
 
 
-def _is_readable(step: Step, bound: set[Variable], database: Database) -> bool:
-    """Is it an atom of a closure or equivalence that only checks, or finds the partners of one column?"""
+def _is_readable(step: Step, bound: set[Variable], database: Database, backend: Backend) -> bool:
+    """Is it an atom of a closure or equivalence that only checks, or finds the partners of one column?
+
+    Or one of a union of such, and of tables.
+    """
     atom = _atom(step)
-    if atom is None or not database.tables[atom.relation].is_paired:
+    if atom is None:
+        return False
+    scheme = database.tables[atom.relation]
+    if scheme.is_view:
+        is_negated = isinstance(step.literal, Negation)
+        return device_unions.is_readable(as_union(scheme), atom, bound, is_negated, backend)
+    if not scheme.is_paired:
         return False
     free = [arg for arg in atom.args if not isinstance(arg, Constant) and arg not in bound]
     if isinstance(step.literal, Negation):

@@ -17,7 +17,7 @@ from gpuengine.evaluation.rules.database import Database
 from gpuengine.kernels.cpu.groups import KeyNumbers
 from gpuengine.language.program import Aggregate, Atom, Constant, Variable, term_variables
 from gpuengine.planning.fallible import can_fail
-from gpuengine.schemes.table import Table
+from gpuengine.schemes.table import Table, as_table
 from gpuengine.terms.aggregates import Reduction
 from gpuengine.terms.functors import evaluate, value
 
@@ -83,8 +83,10 @@ def _table_of(literal: Aggregate, database: Database) -> tuple[Table, dict[Varia
     if len(literal.body) != 1 or not literal.outer or literal.op[0] == "@" or can_fail(literal):
         return None
     atom = literal.body[0]
-    table = database.tables[atom.relation] if isinstance(atom, Atom) else None
-    if not isinstance(atom, Atom) or not isinstance(table, Table) or not table.backend.on_host:
+    if not isinstance(atom, Atom) or not database.tables[atom.relation].is_listed:
+        return None
+    table = as_table(database.tables[atom.relation])
+    if not table.backend.on_host:
         return None
     variables = [arg for arg in atom.args if isinstance(arg, Variable)]
     is_plain = len(set(variables)) == len(variables) and not any(isinstance(a, Constant) for a in atom.args)
