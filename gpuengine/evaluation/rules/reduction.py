@@ -8,17 +8,31 @@ passes of semi-joins leave only those that some result of the join uses:
    found by indexes, so that what this costs depends on the delta;
 2. from the leaves up to the root;
 3. from the root down, to the atoms that are asked for.
+
+Where the facts of all atoms are on one device, instantiations are its columns, and semi-joins are its own: by
+sets of the right ones, without indexes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpuengine.errors import Interrupted
 from gpuengine.evaluation.rules.database import Database
+from gpuengine.kernels.contract import (
+    Array,
+    Backend,
+    Collect,
+    Driver,
+    Pipeline,
+    Rows,
+    Status,
+    check,
+    write,
+)
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.primitives import CpuPrimitives
 from gpuengine.language.program import Atom, Constant, Variable, Wildcard
@@ -42,17 +56,30 @@ class Source:
 
 @dataclass(frozen=True)
 class Instantiations:
-    """Bindings of an atom's variables as columns; with a `source` they are all that it has."""
+    """Bindings of an atom's variables as columns; with a `source` they are all that it has.
 
-    columns: Mapping[Variable, np.ndarray]
+    The columns are in the memory of `backend`.
+    """
+
+    columns: Mapping[Variable, Array]
     count: int
     is_distinct: bool
     source: Source | None = None
+    backend: Backend = CPU
 
-    def taken(self, places: np.ndarray) -> Instantiations:
+    def taken(self, places: Array) -> Instantiations:
         """Those at the given places, which are different ones."""
-        columns = {variable: column[places] for variable, column in self.columns.items()}
-        return Instantiations(columns, len(places), self.is_distinct)
+        if self.backend.on_host:
+            columns = {variable: column[places] for variable, column in self.columns.items()}
+        else:
+            assert self.backend.primitives is not None
+            take = self.backend.primitives.take
+            columns = {variable: take(column, places) for variable, column in self.columns.items()}
+        return Instantiations(columns, len(places), self.is_distinct, backend=self.backend)
+
+    def none(self) -> Instantiations:
+        """None of them."""
+        return self.taken(self.backend.column(np.empty(0, np.uint32)))
 
     def projected(self, variables: Sequence[Variable]) -> Instantiations:
         """The distinct bindings of some of the variables."""
@@ -60,15 +87,34 @@ class Instantiations:
         if not columns:
             count = min(count, 1)
         elif count and not (self.is_distinct and len(columns) == len(self.columns)):
-            columns, count = CPU.distinct_rows([np.ascontiguousarray(c) for c in columns], count)
-        return Instantiations(dict(zip(variables, columns, strict=True)), count, is_distinct=True)
+            columns, count = self.backend.distinct_rows(_contiguous(columns, self.backend), count)
+        named = dict(zip(variables, columns, strict=True))
+        return Instantiations(named, count, is_distinct=True, backend=self.backend)
 
 
-def read_instantiations(atom: Atom, domain: Domain, database: Database) -> Instantiations:
+def _contiguous(columns: Sequence[Array], backend: Backend) -> list[Array]:
+    """Columns as kernels take them; a device's are."""
+    return [np.ascontiguousarray(column) for column in columns] if backend.on_host else list(columns)
+
+
+def common_backend(atoms: Iterable[Atom], database: Database) -> Backend:
+    """Where reductions of these atoms are done: on the device that has all their facts, else on the host."""
+    schemes = [database.tables[atom.relation] for atom in atoms]
+    backends = [scheme.backend for scheme in schemes if isinstance(scheme, Table)]
+    first = backends[0]
+    is_common = len(backends) == len(schemes) and all(backend is first for backend in backends)
+    return first if is_common and not first.on_host and first.primitives is not None else CPU
+
+
+def read_instantiations(
+    atom: Atom, domain: Domain, database: Database, backend: Backend = CPU
+) -> Instantiations:
     """The bindings of an atom's variables by the facts of its table; no copy unless some are left out."""
     table = as_table(database.tables[atom.relation])
     start, end = table.rows.delta
     start, end = {Domain.ALL: (0, end), Domain.OLD: (0, start), Domain.NEW: (start, end)}[domain]
+    if not backend.on_host:
+        return _read_on_device(atom, table.rows, start, end, database, backend)
     places: dict[Variable, int] = {}
     mask: np.ndarray | None = None
     facts = [column[start:end] for column in table.columns()]
@@ -90,6 +136,42 @@ def read_instantiations(atom: Atom, domain: Domain, database: Database) -> Insta
     return Instantiations(columns, end - start, is_distinct, Source(table, domain, places))
 
 
+def _read_on_device(
+    atom: Atom, rows: Rows, start: int, end: int, database: Database, backend: Backend
+) -> Instantiations:
+    """The same of rows on a device: a pipeline leaves out what constants and repeated variables do."""
+    registers: dict[Variable, int] = {}
+    constants: dict[int, int] = {}
+    bindings: list[int] = []
+    places: dict[Variable, int] = {}
+    count = len(atom.args)
+    for column, arg in enumerate(atom.args):
+        if isinstance(arg, Constant):
+            register = count + len(constants)
+            constants[register] = database.dictionary.intern_constant(arg)
+            bindings.append(check(register))
+        elif isinstance(arg, Variable) and arg in registers:
+            bindings.append(check(registers[arg]))
+        else:
+            bindings.append(write(column))
+            if isinstance(arg, Variable):
+                registers[arg], places[arg] = column, column
+    is_distinct = not any(isinstance(arg, Wildcard) for arg in atom.args)
+    if all(binding >= 0 for binding in bindings):
+        facts = [column[start:end] for column in rows.device_columns()]
+        columns = {variable: facts[column] for variable, column in places.items()}
+        return Instantiations(columns, end - start, is_distinct, backend=backend)
+    sink = Collect(tuple(registers.values()))
+    pipeline = Pipeline(
+        Driver(rows, tuple(bindings)), (), sink, count + len(constants), tuple(constants.items())
+    )
+    out = backend.rows(len(registers), end - start + 1)
+    status = backend.program(pipeline, np.zeros(1, np.int64)).run(out, start, end)
+    assert status is Status.DONE
+    named = dict(zip(registers, out.device_columns(), strict=True))
+    return Instantiations(named, out.count, is_distinct, backend=backend)
+
+
 def semi_join(left: Instantiations, right: Instantiations, *, by_index: bool) -> Instantiations:
     """The instantiations on the left that agree with some on the right.
 
@@ -98,12 +180,16 @@ def semi_join(left: Instantiations, right: Instantiations, *, by_index: bool) ->
     """
     shared = [variable for variable in left.columns if variable in right.columns]
     if not shared:
-        return left if right.count else left.taken(np.empty(0, np.int64))
+        return left if right.count else left.none()
+    if not (left.count and right.count):
+        return left.none()
     if by_index and left.source is not None and right.count * FIRST_PASS_RATIO < left.count:
         return _looked_up(left, left.source, right.projected(shared))
-    keys = [np.ascontiguousarray(left.columns[variable]) for variable in shared]
-    others = [np.ascontiguousarray(right.columns[variable]) for variable in shared]
-    places = _PRIMITIVES.semi_join(keys, others)
+    keys = _contiguous([left.columns[variable] for variable in shared], left.backend)
+    others = _contiguous([right.columns[variable] for variable in shared], left.backend)
+    primitives = _PRIMITIVES if left.backend.on_host else left.backend.primitives
+    assert primitives is not None
+    places = primitives.semi_join(keys, others)
     return left if len(places) == left.count else left.taken(places)
 
 
@@ -112,7 +198,7 @@ def _looked_up(left: Instantiations, source: Source, keys: Instantiations) -> In
     bound = {source.columns[variable]: keys.columns[variable] for variable in keys.columns}
     table, count = source.table, keys.count
     if not count:
-        return left.taken(np.empty(0, np.int64))
+        return left.none()
     if len(bound) == table.arity:
         columns = [bound[column] for column in range(table.arity)]
         return keys.taken(np.flatnonzero(table.contains(columns, count, source.domain)))
@@ -144,6 +230,11 @@ class Reduction:
         if delta is not None:
             self._spread(delta)
         self._gather()
+
+    @property
+    def backend(self) -> Backend:
+        """Where what is reduced is."""
+        return self._active[self._tree.root].backend
 
     def _semi_join(self, left: int, right: Instantiations) -> Instantiations:
         if self._stop[0]:

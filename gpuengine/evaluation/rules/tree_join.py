@@ -7,7 +7,7 @@ head, or lie between such, are joined: from the leaves up, each join projected t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,14 @@ import numpy as np
 from gpuengine.evaluation.host_work import Counted, HostOperation
 from gpuengine.evaluation.rules.bounds import flow_bounds
 from gpuengine.evaluation.rules.context import Context
-from gpuengine.evaluation.rules.reduction import Instantiations, Reduction, read_instantiations
+from gpuengine.evaluation.rules.reduction import (
+    Instantiations,
+    Reduction,
+    common_backend,
+    read_instantiations,
+)
 from gpuengine.evaluation.rules.temporary import TemporaryTables
+from gpuengine.kernels.contract import Array, Backend
 from gpuengine.language.program import (
     Atom,
     BodyOrder,
@@ -113,7 +119,7 @@ class TreeJoin:
         assert shape is not None
         reduction = self._reduction(variant, shape)
         needed = shape.needed
-        with self._counting(variant.rule):
+        with self._counting(variant.rule, reduction.backend):
             root = reduction.reduced(shape.tree.root)
         if not root.count:
             return 0
@@ -124,7 +130,9 @@ class TreeJoin:
         with TemporaryTables(self._database, self._context.backend_of(variant.rule.head.relation)) as tables:
             return self._join(variant, shape, needed, reduction, tables, runner)
 
-    def _counting(self, rule: Rule, rows: int = 0) -> AbstractContextManager[Counted]:
+    def _counting(self, rule: Rule, backend: Backend, rows: int = 0) -> AbstractContextManager[Counted]:
+        if not backend.on_host:
+            return nullcontext(Counted(rows))
         return self._context.progress.host_work.counting(HostOperation.REDUCTION, rule.text, rows)
 
     def _shape(self, rule: Rule) -> _Shape | None:
@@ -142,16 +150,18 @@ class TreeJoin:
         for atom in atoms.values():
             table = as_table(self._database.tables[atom.relation])
             state.append((atom, table, table.version, table.rows.delta))
-        key = (tuple(state), variant.delta, variant.old)
+        # What is left of the atoms goes into the head, or is joined, where the head is.
+        backend = common_backend([*atoms.values(), variant.rule.head], self._database)
+        key = (tuple(state), variant.delta, variant.old, backend)
         last = self._context.last_reduction
         if last is None or last[0] != key:
             self._context.last_reduction = None
             active = {
-                at: read_instantiations(atom, _domain(variant, at), self._database)
+                at: read_instantiations(atom, _domain(variant, at), self._database, backend)
                 for at, atom in atoms.items()
             }
             given = sum(one.count for one in active.values())
-            with self._counting(variant.rule, given):
+            with self._counting(variant.rule, backend, given):
                 last = key, Reduction(shape.tree, active, variant.delta, self._context.stop)
             self._context.last_reduction = last
         return last[1]
@@ -162,7 +172,7 @@ class TreeJoin:
         for arg in rule.head.args:
             if isinstance(arg, Constant):
                 id = self._database.dictionary.intern_constant(arg)
-                columns.append(np.full(found.count, id, np.uint32))
+                columns.append(_filled(id, found))
             else:
                 assert isinstance(arg, Variable)
                 columns.append(found.columns[arg])
@@ -190,7 +200,7 @@ class TreeJoin:
             upwards = shape.wanted | (frozenset() if is_root else shape.edges[shape.tree.parent[position]])
             beside = frozenset().union(*(literal_variables(atom) for atom in below[position]))
             kept = _sorted(shape.edges[position] & (upwards | beside))
-            with self._counting(rule) as counted:
+            with self._counting(rule, reduction.backend) as counted:
                 reduced = reduction.reduced(position).projected(kept)
                 counted.rows = reduced.count
             own = tables.holding(list(reduced.columns.values()), reduced.count)
@@ -211,6 +221,14 @@ class TreeJoin:
                 joined.settle()
                 below[shape.tree.parent[position]].append(head)
         return seen
+
+
+def _filled(id: int, found: Instantiations) -> Array:
+    """A column of one id beside those of instantiations."""
+    if found.backend.on_host:
+        return np.full(found.count, id, np.uint32)
+    assert found.backend.primitives is not None
+    return found.backend.primitives.filled(id, found.count)
 
 
 def _domain(variant: Variant, position: int) -> Domain:
