@@ -204,9 +204,9 @@ def _read_duckdb(
         import duckdb
 
         try:
-            known = database.execute("SELECT table_name FROM information_schema.tables").fetchall()
-            if (table,) not in known:
-                raise DataError(_no_table(path, table, (row[0] for row in known)))
+            tables = database.execute("SELECT table_name FROM information_schema.tables").fetchall()
+            if (table,) not in tables:
+                raise DataError(_no_table(path, table, (row[0] for row in tables)))
             answer: Any = database.sql(f"SELECT * FROM {quoted(table)}")
             # DuckDB 2 has another name for it.
             read = getattr(answer, "to_arrow_reader", None) or answer.fetch_record_batch
@@ -300,8 +300,8 @@ def _write_duckdb(
         import duckdb
 
         try:
-            known = "SELECT table_type FROM information_schema.tables WHERE table_name = ?"
-            kind = database.execute(known, [table]).fetchone()
+            query = "SELECT table_type FROM information_schema.tables WHERE table_name = ?"
+            kind = database.execute(query, [table]).fetchone()
             if kind is not None:
                 database.execute(f"DROP {'VIEW' if kind[0] == 'VIEW' else 'TABLE'} {quoted(table)}")
             database.execute(f"CREATE TABLE {quoted(table)} ({_columns(attributes, _duckdb_type)})")

@@ -37,8 +37,8 @@ class Edited:
 def with_rules(program: Program, source: str | Path) -> Edited:
     """The program with the rules of a text too; raises `ProgramErrors` if they do not go with it."""
     added, text = parse_extended(program, source)
-    known = {canonical(rule) for rule in program.rules}
-    if all(canonical(rule) in known for rule in added.rules) and not added.facts:
+    present = {canonical(rule) for rule in program.rules}
+    if all(canonical(rule) in present for rule in added.rules) and not added.facts:
         return Edited(program, ())
     return Edited(parse_program(f"{program.text}\n{text}\n"), added.facts)
 

@@ -335,13 +335,13 @@ class TemporalEngine(NotCopied):
     def _worst_time(self) -> Fraction:
         """Of all times of program and facts the one with the largest denominator."""
         times = [end for rule in self.program.rules for i in intervals_of(rule) for end in (i.lower, i.upper)]
-        known = [time for time in times if time is not None]
+        stated = [time for time in times if time is not None]
         for facts in self._pending:
-            known.append(_worst_encoded(facts.lower, facts.upper, facts.scale))
+            stated.append(_worst_encoded(facts.lower, facts.upper, facts.scale))
         for relation in self.stated.values():
             _, lower, upper = relation.entries()
-            known.append(_worst_encoded(lower, upper, self._encoding.scale))
-        return worst_of(known)
+            stated.append(_worst_encoded(lower, upper, self._encoding.scale))
+        return worst_of(stated)
 
     def use_encoding(self, encoding: Encoding) -> None:
         """Have all times in another unit, those of the materialisation too."""
@@ -394,8 +394,8 @@ class TemporalEngine(NotCopied):
         is_fixpoint = True
         for layer in self.layers():
             renew(world)
-            left = [(number, rule) for number, rule in layer if number not in done]
-            is_fixpoint &= run_rules(left, world, progress, rounds=rounds)
+            remaining = [(number, rule) for number, rule in layer if number not in done]
+            is_fixpoint &= run_rules(remaining, world, progress, rounds=rounds)
         for relation in world.relations.values():
             relation.settle()
         progress.is_fixpoint = is_fixpoint
@@ -585,15 +585,15 @@ class TemporalEngine(NotCopied):
         """Predicates of bodies that no rule derives and no facts have, with the nearest known name."""
         derived = {head_predicate(rule) for rule in self.program.rules}
         loaded = {facts.predicate for facts in self._pending} | {n for n, r in self.stated.items() if len(r)}
-        known = {name for name in derived | loaded if name is not None}
+        predicates = {name for name in derived | loaded if name is not None}
         warnings = []
         for rule in self.program.rules:
             for literal in rule.body:
                 for atom in atoms_of(literal):
-                    if atom.predicate not in known:
+                    if atom.predicate not in predicates:
                         place = self.program.sources.span(*atom.span)
                         text = f"{place}: {atom.predicate} is in no head and no facts: it never holds"
-                        hint = nearest(atom.predicate, known, "predicate")
+                        hint = nearest(atom.predicate, predicates, "predicate")
                         warnings.append((atom.predicate, text + (f"\n  hint: {hint}" if hint else "")))
         return list(dict(reversed(warnings)).values())[::-1]
 
@@ -654,12 +654,12 @@ class TemporalEngine(NotCopied):
         relation = self._relation(atom)
         columns = []
         for term in atom.terms:
-            ids, known = self.dictionary.find_text(from_strings([getattr(term, "text", str(term))]))
-            if not known[0]:
+            ids, is_interned = self.dictionary.find_text(from_strings([getattr(term, "text", str(term))]))
+            if not is_interned[0]:
                 return relation, None
             columns.append(ids)
-        numbers, known = relation.find(columns, 1)
-        return relation, int(numbers[0]) if known[0] else None
+        numbers, is_interned = relation.find(columns, 1)
+        return relation, int(numbers[0]) if is_interned[0] else None
 
     @_in_turn
     def query(self, text: str) -> TemporalView | bool:

@@ -65,8 +65,8 @@ class World:
         self.encoding = encoding
 
     def find_constant(self, text: str) -> int | None:
-        ids, known = self.dictionary.find_text(single(text))
-        return int(ids[0]) if known[0] else None
+        ids, is_interned = self.dictionary.find_text(single(text))
+        return int(ids[0]) if is_interned[0] else None
 
     def ranks(self) -> np.ndarray:
         """For each term its place among the numbers, equal ones alike; -1 for what is no number."""
@@ -117,8 +117,8 @@ def _pieces(compiled: CompiledRule, world: World, columns: Sequence[np.ndarray])
     if total <= _FEWEST_AT_ONCE:
         yield slice(None)
         return
-    left = room()
-    most = _INTERVALS_AT_ONCE if left is None else min(_INTERVALS_AT_ONCE, left // _WORK_BYTES)
+    memory = room()
+    most = _INTERVALS_AT_ONCE if memory is None else min(_INTERVALS_AT_ONCE, memory // _WORK_BYTES)
     most = max(most, _FEWEST_AT_ONCE)
     targets = np.arange(most, total, most)
     cuts = np.searchsorted(np.cumsum(intervals), targets, "right")
@@ -165,22 +165,22 @@ def _derive_from(compiled: CompiledRule, world: World, position: int, place: int
     driver = literal.atoms[place]
     relations = [world.relations[atom.predicate] for atom in compiled.atoms]
     rows = relations[driver].delta
-    known: Runs | None = None
+    marked: Runs | None = None
     kept = _numbers(0)
     if len(literal.atoms) == 1 and not isinstance(literal.tree, Leaf):
         # When the literal holds is found before the join, and only where it is new something is joined.
-        known = _marked(
+        marked = _marked(
             literal, world, [rows if k == driver else rows[:0] for k in range(len(relations))], relations
         )
-        kept = np.flatnonzero(world.timeline.with_new(known)).astype(np.uint32)
+        kept = np.flatnonzero(world.timeline.with_new(marked)).astype(np.uint32)
         rows = rows[kept]
     for columns in matches(compiled.atoms, world.relations, driver, rows, world.find_constant):
         places = columns[driver]
         columns[driver] = rows[places]
         for piece in _pieces(compiled, world, columns):
             batch = _Batch(compiled, world, [column[piece] for column in columns], places[piece])
-            if known is not None:
-                batch.meet(Reader(known, kept[batch.places], Choice.NEW))
+            if marked is not None:
+                batch.meet(Reader(marked, kept[batch.places], Choice.NEW))
             else:
                 for other in literal.atoms[:place]:
                     batch.keep(~relations[other].in_delta(batch.columns[other]))
@@ -290,8 +290,8 @@ class _Batch:
         relations = [self._world.relations[atom.predicate] for atom in looked_up]
         columns = []
         for atom, relation in zip(looked_up, relations, strict=True):
-            numbers, known = relation.find(self.terms(atom.terms), self.count)
-            columns.append(np.where(known, numbers, np.uint32(NO_ROW)).astype(np.uint32))
+            numbers, is_interned = relation.find(self.terms(atom.terms), self.count)
+            columns.append(np.where(is_interned, numbers, np.uint32(NO_ROW)).astype(np.uint32))
         if isinstance(tree, Leaf):
             reader = Reader(relations[tree.atom].runs, columns[tree.atom])
         elif isinstance(tree, Always):
@@ -426,8 +426,8 @@ def _width(tree: Tree, columns: Sequence[np.ndarray]) -> int:
     if isinstance(tree, Shifted):
         return _width(tree.operand, columns)
     if isinstance(tree, Chained):
-        left = _width(tree.left, columns) if not isinstance(tree.left, Always) else -1
-        return left if left >= 0 else _width(tree.right, columns)
+        width = _width(tree.left, columns) if not isinstance(tree.left, Always) else -1
+        return width if width >= 0 else _width(tree.right, columns)
     return -1
 
 

@@ -179,14 +179,14 @@ def _check_arities(
 ) -> None:
     for literal in literals:
         for atom in atoms_of(literal):
-            known = arities.setdefault(atom.predicate, len(atom.terms))
+            arity = arities.setdefault(atom.predicate, len(atom.terms))
             first = places.setdefault(atom.predicate, atom)
-            if known != len(atom.terms):
+            if arity != len(atom.terms):
                 note = f"first used at {reporter.sources.span(*first.span)}" if first is not atom else None
                 reporter.error(
                     codes.ARITY,
                     f"{atom.predicate} has {counted(len(atom.terms), 'argument')} here, "
-                    f"but {counted(known, 'argument')} elsewhere",
+                    f"but {counted(arity, 'argument')} elsewhere",
                     *atom.span,
                     None,
                     [note] if note else [],

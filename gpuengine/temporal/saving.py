@@ -125,22 +125,22 @@ def commit(engine: TemporalEngine, stated: Mapping[str, RelationChange], change:
     if engine.encoding.scale != engine.store.scale:
         rewrite(engine)
         return
-    known = engine.store.store.tables
+    tables = engine.store.store.tables
     relations = engine.state.world.relations
     changes: dict[str, TableChange] = {}
     for name, one in stated.items():
-        changes[STATED + name] = _change(one, engine.stated[name], is_known=STATED + name in known)
+        changes[STATED + name] = _change(one, engine.stated[name], is_known=STATED + name in tables)
     for name, relation in relations.items():
         if engine.stated.get(name) is relation:
             continue
-        is_known = DERIVED + name in known
+        is_known = DERIVED + name in tables
         if name in change.relations:
             changes[DERIVED + name] = _change(change.relations[name], relation, is_known=is_known)
         elif not is_known:
             changes[DERIVED + name] = _change(None, relation, is_known=False)
     dropped = tuple(
         name
-        for name in known
+        for name in tables
         if name.startswith(DERIVED)
         and engine.stated.get(name[len(DERIVED) :]) is relations.get(name[len(DERIVED) :])
     )

@@ -278,8 +278,8 @@ class _Commit:
             engine.adopt(state)
             for entry in reversed(self._undo):
                 entry.undo()
-            for relation, known in atoms:
-                relation.forget(known)
+            for relation, count in atoms:
+                relation.forget(count)
             raise
         for relation in engine.state.world.relations.values():
             relation.settle()
