@@ -84,12 +84,12 @@ def _signature(relation: RelationView) -> str:
 
 
 def _origin(relation: RelationView) -> str:
-    known = f"{relation.facts:,.0f} fact{'' if relation.facts == 1 else 's'}"
+    count = f"{relation.facts:,.0f} fact{'' if relation.facts == 1 else 's'}"
     assumed = f"about {relation.facts:,.0f} facts assumed"
     origin = {
-        "input": f"input, {known if relation.known else assumed}",
-        "program": f"facts in the program, {known}",
-        "derived": f"derived, {known}" if relation.known else "derived",
+        "input": f"input, {count if relation.known else assumed}",
+        "program": f"facts in the program, {count}",
+        "derived": f"derived, {count}" if relation.known else "derived",
         "empty": "no facts and no rules: empty",
     }[relation.origin]
     return ", ".join([origin, *relation.outputs])

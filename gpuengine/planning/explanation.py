@@ -196,8 +196,8 @@ def explain_plan(
         DroppedView(_one_line(rule.text), str(rule.span), f"no output depends on {rule.head.relation}")
         for rule in plan.dropped
     )
-    known = "measured" if measured is not None else "assumed" if loaded is None else "loaded"
-    return Explanation(name, known, relations, strata, dropped)
+    basis = "measured" if measured is not None else "assumed" if loaded is None else "loaded"
+    return Explanation(name, basis, relations, strata, dropped)
 
 
 def _with_measures(stratum: StratumView, plan: Plan, measured: Measured) -> StratumView:

@@ -277,16 +277,16 @@ class Search:
 
     def _split(self, atoms: int, separator: int) -> tuple[_Part, ...]:
         """The parts into which `atoms` fall when the variables in `separator` no longer connect them."""
-        known = self._parts.get((atoms, separator))
-        if known is None:
+        split = self._parts.get((atoms, separator))
+        if split is None:
             parts = []
             rest = atoms
             while rest:
                 component = self._reached(rest, separator)
                 rest &= ~component
                 parts.append(_Part(component, self._variables_of(component) & separator))
-            known = self._parts[atoms, separator] = tuple(parts)
-        return known
+            split = self._parts[atoms, separator] = tuple(parts)
+        return split
 
     def _reached(self, atoms: int, separator: int) -> int:
         """The atoms connected with the first one by variables outside of `separator`."""
@@ -304,11 +304,11 @@ class Search:
 
     def _is_connected(self, atoms: int) -> bool:
         """Can the atoms be joined without a cross product? Those without variables only filter."""
-        known = self._connected.get(atoms)
-        if known is None:
+        connected = self._connected.get(atoms)
+        if connected is None:
             joined = sum(atom for atom in bits(atoms) if self._edges[atom])
-            known = self._connected[atoms] = not joined or self._reached(joined, 0) == joined
-        return known
+            connected = self._connected[atoms] = not joined or self._reached(joined, 0) == joined
+        return connected
 
     def _node(self, choice: _Choice) -> Node:
         children = []

@@ -81,11 +81,11 @@ class JoinSizes:
 
     def size(self, atoms: int) -> float:
         """Expected bindings of all variables of a join: at least one, unless some relation is empty."""
-        known = self._sizes.get(atoms)
-        if known is None:
+        bindings = self._sizes.get(atoms)
+        if bindings is None:
             size = self._join(atoms)[0]
-            known = self._sizes[atoms] = max(size, 1.0) if size else 0.0
-        return known
+            bindings = self._sizes[atoms] = max(size, 1.0) if size else 0.0
+        return bindings
 
     def projected(self, atoms: int, variables: int) -> float:
         """Expected bindings of those of its variables that are in `variables`."""
@@ -98,16 +98,16 @@ class JoinSizes:
         By dynamic programming over the subsets, O(2^n n), up to `EXHAUSTIVE_ATOMS`; beyond, the atoms that
         leave the smallest join are taken away last to first.
         """
-        known = self._costs.get(atoms)
-        if known is None:
-            known = self.size(atoms)
+        bindings = self._costs.get(atoms)
+        if bindings is None:
+            bindings = self.size(atoms)
             if atoms & (atoms - 1):
                 rests = [atoms ^ last for last in bits(atoms)]
                 if len(rests) > EXHAUSTIVE_ATOMS:
                     rests = [min(rests, key=self.size)]
-                known += min(self.cost(rest) for rest in rests)
-            self._costs[atoms] = known
-        return known
+                bindings += min(self.cost(rest) for rest in rests)
+            self._costs[atoms] = bindings
+        return bindings
 
     def _join(self, atoms: int) -> tuple[float, Mapping[int, _Values]]:
         """The size, which may be below one, and how many values each variable can take.
@@ -115,8 +115,8 @@ class JoinSizes:
         Dividing by the larger of two numbers of values, and keeping the smaller one, for one atom after the
         other divides by all of them but the smallest.
         """
-        known = self._joins.get(atoms)
-        if known is None:
+        joined = self._joins.get(atoms)
+        if joined is None:
             low = atoms & -atoms
             size, values = self._join(atoms ^ low)
             more, other = self._joins[low]
@@ -127,13 +127,13 @@ class JoinSizes:
                 size /= prod(shared[:1]) * prod(shared[1:]) ** 0.5
             for bit, one in other.items():
                 values[bit] = one.narrowed(values[bit]) if bit in values else one
-            known = self._joins[atoms] = (size, values)
-        return known
+            joined = self._joins[atoms] = (size, values)
+        return joined
 
     def _connected(self, atoms: int) -> tuple[int, ...]:
         """The variables of each connected component of some atoms."""
-        known = self._components.get(atoms)
-        if known is None:
+        components = self._components.get(atoms)
+        if components is None:
             low = atoms & -atoms
             merged = self._components[low][0]
             apart = []
@@ -142,8 +142,8 @@ class JoinSizes:
                     merged |= component
                 else:
                     apart.append(component)
-            known = self._components[atoms] = (*apart, merged)
-        return known
+            components = self._components[atoms] = (*apart, merged)
+        return components
 
 
 class _NoSkew:

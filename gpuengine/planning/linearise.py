@@ -70,8 +70,8 @@ def with_external_facts(rules: Sequence[Rule], relation: Relation, handled: Coll
             continue
         if rule.head.relation == relation.name:
             rule = read_external(rule, relation.name, external)
-            known = Negation(rule.head)
-            rule = replace(rule, head=replace(rule.head, relation=external), body=(*rule.body, known))
+            unless_there = Negation(rule.head)
+            rule = replace(rule, head=replace(rule.head, relation=external), body=(*rule.body, unless_there))
         result.append(rule)
     x, y = (Variable(name, relation.attributes[0].type) for name in "xy")
     copied = Atom(relation.name, (x, y), relation.span), Atom(external, (x, y), relation.span)

@@ -113,14 +113,14 @@ def order_as_written(
     """
 
     def extended(safe: Sequence[Literal], atoms: list[int], placed: _Partial) -> _Partial:
-        left = [i for i in atoms if i not in placed.order]
-        if driver in left:
-            left.remove(driver)
+        waiting = [i for i in atoms if i not in placed.order]
+        if driver in waiting:
+            waiting.remove(driver)
             placed = _extend(safe, placed, driver, statistics)
-        while left:
-            connected = (i for i in left if _reads_bound(body[i], placed.bound))
-            following = next(connected, left[0])
-            left.remove(following)
+        while waiting:
+            connected = (i for i in waiting if _reads_bound(body[i], placed.bound))
+            following = next(connected, waiting[0])
+            waiting.remove(following)
             placed = _extend(safe, placed, following, statistics)
         return placed
 

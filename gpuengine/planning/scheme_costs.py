@@ -34,8 +34,8 @@ def lists_itself(candidate: Candidate, rules: Iterable[Rule], plans: Iterable[Sc
     name = candidate.relation
     unions = [plan.candidate(Shape.UNION) for plan in plans]
     implied = {*candidate.handled, *(rule for union in unions if union is not None for rule in union.handled)}
-    left = [read_external(rule, name, external_name(name)) for rule in rules if rule not in implied]
-    return any(_lists(name, rule) for rule in left)
+    remaining = [read_external(rule, name, external_name(name)) for rule in rules if rule not in implied]
+    return any(_lists(name, rule) for rule in remaining)
 
 
 def _lists(relation: str, rule: Rule) -> bool:

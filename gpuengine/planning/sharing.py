@@ -215,10 +215,10 @@ def _canonical(rule: Rule) -> str:
     """
     numbers: dict[Variable, int] = {}
     texts = [_spell(rule.head, numbers, learn=True)]
-    left = list(rule.body)
-    while left:
-        literal = min(left, key=lambda part: _spell(part, numbers, learn=False))
-        left.remove(literal)
+    unspelt = list(rule.body)
+    while unspelt:
+        literal = min(unspelt, key=lambda part: _spell(part, numbers, learn=False))
+        unspelt.remove(literal)
         texts.append(_spell(literal, numbers, learn=True))
     return " ".join(texts)
 

@@ -123,8 +123,10 @@ def _split(
     product = 1.0
     for values in distinct:
         product *= max(values, 1.0)
-    known = _WithNewRelation(statistics, name, min(count, product), distinct)
-    after = _incremental_cost(inner, members, known) + _incremental_cost(outer, members | {name}, known)
+    with_inner = _WithNewRelation(statistics, name, min(count, product), distinct)
+    after = _incremental_cost(inner, members, with_inner) + _incremental_cost(
+        outer, members | {name}, with_inner
+    )
     return Split(inner, outer, before, after)
 
 
