@@ -105,11 +105,11 @@ def stored_thresholds() -> dict[str, Thresholds]:
 
 
 def _parse(path: Path, device_name: str, numbers: Any) -> Thresholds:
-    known = {field.name for field in fields(Thresholds)}
+    names = {field.name for field in fields(Thresholds)}
     if not isinstance(numbers, dict):
         raise _bad(path, f"{device_name}: not an object")
     for key in numbers:
-        if key not in known:
+        if key not in names:
             raise _bad(path, f"{device_name}: no number is called {key!r}")
     try:
         return Thresholds(**numbers)

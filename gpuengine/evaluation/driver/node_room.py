@@ -44,7 +44,7 @@ def join_large_nodes(plan: Plan, database: Database, budget: Budget, *, only_new
 
     With `only_new`, of the rules for which nothing was chosen yet: the others have what they have.
     """
-    known = set(database.evaluators.choices)
+    decided = set(database.evaluators.choices)
     groups: dict[int, NodeRules] = {}
     kept: set[int] = set()
     for stratum in plan.strata:
@@ -52,7 +52,7 @@ def join_large_nodes(plan: Plan, database: Database, budget: Budget, *, only_new
             choice = database.evaluators.choose(variant.rule, stratum.relations, database)
             if choice.node_rules is not None:
                 groups[id(choice.node_rules)] = choice.node_rules
-                if only_new and variant.rule in known:
+                if only_new and variant.rule in decided:
                     kept.add(id(choice.node_rules))
     room = float(node_room(database, budget)) if groups else 0.0
     sized = {number: _MAINTAINED * _expected_bytes(one, database) for number, one in groups.items()}

@@ -115,11 +115,11 @@ class StratumSchemes:
         facts.
         """
         closure = self._closure(name)
-        known = self._tables.pop(name)
+        undecided = self._tables.pop(name)
         edges: Scheme = external if external is not None else self.database.tables[name]
         permutation: tuple[int, ...] = (0, 1)
-        if known.candidate.linear:
-            source = known.candidate.sources[0]
+        if undecided.candidate.linear:
+            source = undecided.candidate.sources[0]
             edges, permutation = self.database.tables[source.relation], source.permutation
         with self._counting(HostOperation.SCHEME, name, len(edges)):
             for batch in edges.scan():
@@ -129,8 +129,10 @@ class StratumSchemes:
             scheme.replace(table, closure)
         facts = len(table)
         self.database.tables[name] = closure
-        self._handle(known.candidate)
-        self._note(name, closure.kind, f"{known.candidate.why}, and {facts:,} facts are more than expected")
+        self._handle(undecided.candidate)
+        self._note(
+            name, closure.kind, f"{undecided.candidate.why}, and {facts:,} facts are more than expected"
+        )
         return closure
 
     def _foresee_tables(self) -> None:

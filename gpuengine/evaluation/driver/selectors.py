@@ -62,16 +62,16 @@ class Merging(OneFactForEachKey):
         ids = np.concatenate([ids for _, ids in self._waiting])
         self._waiting = []
         number = self._best.keys.number(keys, len(ids)).astype(np.int64)
-        known = number < len(self._row_of)
-        known[known] = self._row_of[number[known]] >= 0
+        has_rival = number < len(self._row_of)
+        has_rival[has_rival] = self._row_of[number[has_rival]] >= 0
         rivals = np.zeros(len(ids), np.uint32)
-        rivals[known] = self._best.ids[number[known]]
-        distinct, which = np.unique(np.concatenate([ids, rivals[known]]), return_inverse=True)
+        rivals[has_rival] = self._best.ids[number[has_rival]]
+        distinct, which = np.unique(np.concatenate([ids, rivals[has_rival]]), return_inverse=True)
         rank = ranks(distinct, self._type, self.database.dictionary)[which]
         if self._merge.op == "max":
             rank = -rank
         is_better = np.ones(len(ids), np.bool_)
-        is_better[known] = rank[: len(ids)][known] < rank[len(ids) :]
+        is_better[has_rival] = rank[: len(ids)][has_rival] < rank[len(ids) :]
         order = np.lexsort((rank[: len(ids)], number))
         order = order[is_better[order]]
         first = np.ones(len(order), np.bool_)

@@ -168,8 +168,8 @@ class StratumEvaluation:
     def _evaluate_rules(self, rules: Sequence[Rule]) -> None:
         self.runner.forget()
         self.runner.rules = list(rules)
-        known = set(self.runner.bound_rules)
-        self.runner.bound_rules += [rule for rule in rules if rule not in known]
+        bound = set(self.runner.bound_rules)
+        self.runner.bound_rules += [rule for rule in rules if rule not in bound]
         flow_bounds(self.runner.bound_rules, self.database)
         self.recursive = [variant for rule in rules for variant in delta_variants(rule, self.members)]
 
@@ -284,11 +284,11 @@ class StratumEvaluation:
                     self.run_variant(variant)
             self.database.evaluators.join_instead(node_rules, "its nodes outgrew what was expected")
             originals = {evaluated: rule for rule, evaluated in node_rules.over.items()}
-            left = [originals.get(rule, rule) for rule in self.runner.rules]
-            read = {name for rule in left for name in body_relations(rule.body)}
+            staying = [originals.get(rule, rule) for rule in self.runner.rules]
+            read = {name for rule in staying for name in body_relations(rule.body)}
             gone = {node.head.relation for node in node_rules.nodes} & set(self._added) - read
             self._forget_members(gone)
-            self._evaluate_rules([rule for rule in left if rule.head.relation not in gone])
+            self._evaluate_rules([rule for rule in staying if rule.head.relation not in gone])
         return bool(outgrown)
 
     def _forget_members(self, names: set[str]) -> None:

@@ -42,12 +42,12 @@ class TableModules:
 
     def take_over(self, rules: Sequence[Rule], stratum: Stratum) -> tuple[list[Rule], list[Table]]:
         """The rules that are left to evaluate in rounds, and the tables of external facts that they fill."""
-        left = list(rules)
+        remaining = list(rules)
         added = []
         for name in stratum.relations:
             plan, scheme = self.context.plan.schemes.get(name), self.database.tables[name]
             if scheme.kind == Closure.kind:
-                left, externals = self._read_edges(left, as_closure(scheme))
+                remaining, externals = self._read_edges(remaining, as_closure(scheme))
                 added += externals
             if plan is None or not scheme.is_listed:
                 continue
@@ -55,13 +55,13 @@ class TableModules:
             shapes = {candidate.shape: candidate for candidate in plan.candidates}
             if Shape.EQUIVALENCE in shapes:
                 self.closing.append(_Closing(SymmetricTransitiveModule(table)))
-                left = [rule for rule in left if rule not in shapes[Shape.EQUIVALENCE].handled]
+                remaining = [rule for rule in remaining if rule not in shapes[Shape.EQUIVALENCE].handled]
             elif Shape.CLOSURE in shapes and not shapes[Shape.CLOSURE].linear:
                 candidate = shapes[Shape.CLOSURE]
                 self._linear[name] = candidate
-                left, table_of_externals = self._linearise(left, table, candidate)
+                remaining, table_of_externals = self._linearise(remaining, table, candidate)
                 added += [table_of_externals] if table_of_externals is not None else []
-        return left, added
+        return remaining, added
 
     def _read_edges(self, rules: list[Rule], closure: Closure) -> tuple[list[Rule], list[Table]]:
         """Have rules that derive a closure from itself read its edges only, where that is enough."""
@@ -76,11 +76,11 @@ class TableModules:
 
     def rewritten(self, rules: Sequence[Rule]) -> list[Rule]:
         """Rules with the transitive ones of tables in linear form."""
-        left = list(rules)
+        rewritten = list(rules)
         for name, candidate in self._linear.items():
             relation = self.database.program.relations[name]
-            left = with_external_facts(left, relation, candidate.handled)
-        return left
+            rewritten = with_external_facts(rewritten, relation, candidate.handled)
+        return rewritten
 
     def give_back(self, name: str) -> Table | None:
         """A table has become a closure and needs no module; what other rules derived, if that is known."""
@@ -117,5 +117,5 @@ class TableModules:
             return with_external_facts(rules, relation, candidate.handled), external
         external.settle()
         self.database.tables[external.name] = external
-        left = [rule for rule in rules if rule not in candidate.handled]
-        return [*left, linear_rule(relation, external.name)], None
+        remaining = [rule for rule in rules if rule not in candidate.handled]
+        return [*remaining, linear_rule(relation, external.name)], None

@@ -55,11 +55,11 @@ def can_compute_on_device(
     """Can the backend, which is no host, do all of these steps, given what is bound before the first?"""
     if backend.on_host or backend.primitives is None:
         return False
-    known = set(bound)
+    variables = set(bound)
     for step, _ in steps:
-        if not _is_possible(step, known, database, backend):
+        if not _is_possible(step, variables, database, backend):
             return False
-        known |= literal_variables(step.literal)
+        variables |= literal_variables(step.literal)
     return True
 
 

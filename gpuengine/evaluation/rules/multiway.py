@@ -150,12 +150,12 @@ def _is_long(side: _Side, context: Context) -> bool:
 def _side(literal: Literal, bound: set[Variable]) -> _Side | None:
     """An atom of two variables of which one is bound."""
     assert isinstance(literal, Atom)
-    known = [column for column, arg in enumerate(literal.args) if arg in bound]
-    if len(literal.args) != 2 or len(known) != 1 or not all(isinstance(a, Variable) for a in literal.args):
+    places = [column for column, arg in enumerate(literal.args) if arg in bound]
+    if len(literal.args) != 2 or len(places) != 1 or not all(isinstance(a, Variable) for a in literal.args):
         return None
-    key = literal.args[known[0]]
+    key = literal.args[places[0]]
     assert isinstance(key, Variable)
-    return _Side(literal.relation, key, known[0])
+    return _Side(literal.relation, key, places[0])
 
 
 def _is_plain(context: Context, relation: str) -> bool:

@@ -38,7 +38,7 @@ from gpuengine.kernels.cpu.primitives import CpuPrimitives
 from gpuengine.language.program import Atom, Constant, Variable, Wildcard
 from gpuengine.planning.hypergraph import JoinTree
 from gpuengine.schemes.contract import Domain
-from gpuengine.schemes.table import Table, as_table
+from gpuengine.schemes.table import Table, as_table, tables_among
 
 FIRST_PASS_RATIO = 3
 """The first pass is made if the delta is so many times smaller than the most active instantiations."""
@@ -100,7 +100,7 @@ def _contiguous(columns: Sequence[Array], backend: Backend) -> list[Array]:
 def common_backend(atoms: Iterable[Atom], database: Database) -> Backend:
     """Where reductions of these atoms are done: on the device that has all their facts, else on the host."""
     schemes = [database.tables[atom.relation] for atom in atoms]
-    backends = [scheme.backend for scheme in schemes if isinstance(scheme, Table)]
+    backends = [table.backend for table in tables_among(schemes)]
     first = backends[0]
     is_common = len(backends) == len(schemes) and all(backend is first for backend in backends)
     return first if is_common and not first.on_host and first.primitives is not None else CPU

@@ -59,13 +59,13 @@ class _Shape:
     @property
     def needed(self) -> list[int]:
         """The atoms that have to be joined for what is wanted, each after its children; the root is last."""
-        left = list(self.tree.bottom_up())
+        atoms = list(self.tree.bottom_up())
         for position in self.tree.bottom_up()[:-1]:
             above = self.tree.parent[position]
-            has_children = any(self.tree.parent.get(other) == position for other in left)
+            has_children = any(self.tree.parent.get(other) == position for other in atoms)
             if not has_children and self.edges[position] & self.wanted <= self.edges[above]:
-                left.remove(position)
-        return left
+                atoms.remove(position)
+        return atoms
 
 
 def _shape(rule: Rule) -> _Shape | None:

@@ -89,27 +89,27 @@ class VariantRunner:
         """The compiled variant: as before, unless tables were rebuilt or sizes are far from what it saw."""
         self._admit(variant)
         database = self.context.database
-        known = self._prepared.get(variant)
+        prepared = self._prepared.get(variant)
         read = {
             part.relation: database.tables[part.relation]
             for part in variant.rule.body
             if isinstance(part, Atom)
         }
         sizes = {name: len(table) for name, table in read.items() if table.is_listed}
-        if known is not None and known.noted_in is not self.context.progress:
-            known.noted_in = self.context.progress
+        if prepared is not None and prepared.noted_in is not self.context.progress:
+            prepared.noted_in = self.context.progress
             if not self._is_inner:
-                known.used = known.noted_in.plans.setdefault(variant, replace(known.used, times=0))
-        if known is not None and known.body.is_current and not _outgrown(known.sizes, sizes):
-            return known.body
+                prepared.used = prepared.noted_in.plans.setdefault(variant, replace(prepared.used, times=0))
+        if prepared is not None and prepared.body.is_current and not _outgrown(prepared.sizes, sizes):
+            return prepared.body
         self.context.progress.rule = variant.rule.text
         body = self._compile(variant)
-        if known is not None:  # to look a variant up takes long enough to notice in short rounds
-            known.body, known.sizes = body, sizes
+        if prepared is not None:  # to look a variant up takes long enough to notice in short rounds
+            prepared.body, prepared.sizes = body, sizes
         else:
             progress = self.context.progress
-            known = self._prepared[variant] = _Prepared(body, sizes, self._used_plan(variant), progress)
-        known.used.choose(body.body_plan, assumed=any(database.is_assumed(name) for name in read))
+            prepared = self._prepared[variant] = _Prepared(body, sizes, self._used_plan(variant), progress)
+        prepared.used.choose(body.body_plan, assumed=any(database.is_assumed(name) for name in read))
         return body
 
     def _used_plan(self, variant: Variant) -> UsedPlan:
