@@ -50,7 +50,7 @@ class Closure(PairScheme):
     @property
     def host_nbytes(self) -> int:
         total = self._nodes.nbytes + sum(way.nbytes for way in self._ways if way is not None)
-        total += sum(known[1].nbytes for known in self._ids if known is not None)
+        total += sum(ids[1].nbytes for ids in self._ids if ids is not None)
         return total + sum(a.nbytes + b.nbytes for a, b in self._scheduled)
 
     @property
@@ -153,8 +153,8 @@ class Closure(PairScheme):
     def delete(self, columns: Columns, count: int) -> int:
         self.settle()
         sources, targets = (self._nodes.find(column) for column in columns)
-        known = (sources != NONE) & (targets != NONE)
-        sources, targets = sources[known], targets[known]
+        have_nodes = (sources != NONE) & (targets != NONE)
+        sources, targets = sources[have_nodes], targets[have_nodes]
         were_edges = self._forward.delete(sources, targets)
         backward = self._ways[BACKWARD]
         if backward is not None:
@@ -192,11 +192,11 @@ class Closure(PairScheme):
             return None
         version = way.version(before=self._is_before(Domain.ALL))
         reached = Reached(version.component, version.sets.kept())
-        positions, node_at, known = way.positions[: version.nodes], version.node_at, self._ids[column]
+        positions, node_at, last = way.positions[: version.nodes], version.node_at, self._ids[column]
 
         def read() -> Reading:
-            is_known = known is not None and known[0] is node_at
-            return Reading(reached, positions, known[1] if known and is_known else _ids(node_at, nodes))
+            is_known = last is not None and last[0] is node_at
+            return Reading(reached, positions, last[1] if last and is_known else _ids(node_at, nodes))
 
         return read
 
@@ -239,16 +239,16 @@ class Closure(PairScheme):
         if domain is Domain.NEW:
             return Reading(way.change.reached, way.positions, self._ids_at(column, way.node_at))
         if self._is_before(domain):
-            known = way.positions[: len(way.before.owners)]
-            return Reading(way.before, known, self._ids_at(column, way.node_at_before))
+            positions = way.positions[: len(way.before.owners)]
+            return Reading(way.before, positions, self._ids_at(column, way.node_at_before))
         return Reading(way.now, way.positions, self._ids_at(column, way.node_at))
 
     def _ids_at(self, column: int, node_at: np.ndarray) -> np.ndarray:
         """The id at each position, NONE where there is no node; the last one asked for is remembered."""
-        known = self._ids[column]
-        if known is None or known[0] is not node_at:
-            known = self._ids[column] = (node_at, _ids(node_at, self._nodes))
-        return known[1]
+        last = self._ids[column]
+        if last is None or last[0] is not node_at:
+            last = self._ids[column] = (node_at, _ids(node_at, self._nodes))
+        return last[1]
 
 
 def _ids(node_at: np.ndarray, nodes: Nodes) -> np.ndarray:

@@ -100,8 +100,8 @@ class Equivalence(PairScheme):
             alone = ends[labels[ends] == NONE]
             labels[alone] = alone
             joined = _COMPONENTS(labels[sources], labels[targets], nodes)
-            known = labels != NONE
-            labels[known] = joined[labels[known]]
+            labelled = labels != NONE
+            labels[labelled] = joined[labels[labelled]]
             self._edges = (
                 np.concatenate([self._edges[0], sources]),
                 np.concatenate([self._edges[1], targets]),
@@ -127,8 +127,8 @@ class Equivalence(PairScheme):
         if gone.any():
             touched = np.isin(self._labels, np.unique(self._labels[self._edges[0][gone]]))
             self._edges = self._edges[0][~gone], self._edges[1][~gone]
-            left = touched[self._edges[0]]
-            sources, targets = self._edges[0][left], self._edges[1][left]
+            touched_edges = touched[self._edges[0]]
+            sources, targets = self._edges[0][touched_edges], self._edges[1][touched_edges]
             labels = self._labels.copy()
             labels[touched] = NONE
             ends = np.concatenate([sources, targets])

@@ -57,11 +57,11 @@ class DeviceLabels:
 
     def copied(self, host: np.ndarray, used: int) -> Array:
         """The first elements of a host array on the device."""
-        known = self._copies.get(id(host))
-        if known is None or known[1] != used:
-            known = host, used, self.primitives.upload(host[:used])
-            self._copies[id(host)] = known
-        return known[2]
+        copy = self._copies.get(id(host))
+        if copy is None or copy[1] != used:
+            copy = host, used, self.primitives.upload(host[:used])
+            self._copies[id(host)] = copy
+        return copy[2]
 
     def keep(self, column: int, domain: Domain, needed: list[int]) -> None:
         """These are the arrays that reading a column needs now."""

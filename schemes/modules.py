@@ -32,14 +32,14 @@ class TransitiveModule:
         self.external.insert(facts, count)
         self.external.settle()
         self.table.settle()
-        known = Table("found", 2, self.table.backend)
+        implied = Table("found", 2, self.table.backend)
         first = _composed(facts, self.table)
         frontier = [np.concatenate(pair) for pair in zip(facts, first, strict=True)]
-        _keep_new(first, known, self.table)
+        _keep_new(first, implied, self.table)
         while len(frontier[0]):
             joined = _preceded(frontier, self.external)
-            frontier = _keep_new(joined, known, self.table)
-        return known.columns()
+            frontier = _keep_new(joined, implied, self.table)
+        return implied.columns()
 
 
 class SymmetricTransitiveModule:

@@ -39,8 +39,8 @@ class Reached:
     def owners_of(self, nodes: np.ndarray) -> np.ndarray:
         """The owner of each node's partners; NONE for NONE and for nodes that are not known."""
         owners = np.full(len(nodes), NONE, np.uint32)
-        known = nodes < len(self.owners)
-        owners[known] = self.owners[nodes[known]]
+        within = nodes < len(self.owners)
+        owners[within] = self.owners[nodes[within]]
         return owners
 
 
@@ -55,8 +55,8 @@ class Reading:
     def holds(self, sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Is each target a partner of the source beside it?"""
         places = np.full(len(targets), NONE, np.uint32)
-        known = targets < len(self.positions)
-        places[known] = self.positions[targets[known]]
+        within = targets < len(self.positions)
+        places[within] = self.positions[targets[within]]
         return contains(self.reached.sets, self.reached.owners_of(sources), places)
 
     def partners(self, nodes: np.ndarray, room: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -269,8 +269,8 @@ class PairScheme(Scheme):
         reached = self._reading(column, domain).reached
         owners = reached.owners_of(self._nodes.find(ids))
         sizes = np.zeros(len(ids), np.uint64)
-        known = owners != NONE
-        sizes[known] = reached.sets.sizes[owners[known]]
+        owned = owners != NONE
+        sizes[owned] = reached.sets.sizes[owners[owned]]
         return sizes
 
 

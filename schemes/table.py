@@ -137,9 +137,9 @@ class Table(Scheme):
             version = self.version if undo is None else undo.version
             if self._snapshots is None:
                 self._snapshots = weakref.WeakSet()
-            for known in self._snapshots:
-                if known.version == version:
-                    return known
+            for earlier in self._snapshots:
+                if earlier.version == version:
+                    return earlier
             if undo is None:
                 undo = Undo(self.backend, self.rows, self.bounds, version)
             if undo.is_untouched:

@@ -35,8 +35,8 @@ def probe(
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
     """Places of keys and the free columns of matching rows, by an index on one or two of the bound ones."""
     backend, arity = table.backend, table.arity
-    known = sorted(bound, key=lambda column: -table.distinct(column))
-    keys = tuple(sorted(known[:MAX_KEYS]))
+    by_distinct = sorted(bound, key=lambda column: -table.distinct(column))
+    keys = tuple(sorted(by_distinct[:MAX_KEYS]))
     free = [column for column in range(arity) if column not in bound]
     # Registers: the place of the key, its columns, then what is found.
     register = {column: 1 + k for k, column in enumerate([*bound, *free])}

@@ -109,8 +109,8 @@ class Union(Scheme):
     @property
     def host_nbytes(self) -> int:
         """Its own facts and what it remembers; the parts count for themselves."""
-        known = self._overlap.known
-        masks = known[1] if known is not None else []
+        overlap = self._overlap.known
+        masks = overlap[1] if overlap is not None else []
         return self.own.host_nbytes + sum(mask.nbytes for mask in masks if mask is not None)
 
     @property
@@ -228,12 +228,12 @@ class Union(Scheme):
         """Which rows of a part none of the parts before it has, nor, if they are NEW, any had or keeps."""
         kept = np.ones(len(columns[0]), np.bool_)
         for before in self._all[:number]:
-            left = [column[kept] for column in columns]
-            if len(left[0]):
-                kept[kept] = ~_has_too(before, self._all[number], left, self.read_as(domain))
+            rest = [column[kept] for column in columns]
+            if len(rest[0]):
+                kept[kept] = ~_has_too(before, self._all[number], rest, self.read_as(domain))
         if domain is Domain.NEW:
-            left = [column[kept] for column in columns]
-            kept[kept] = ~self._stays(left, len(left[0]))
+            rest = [column[kept] for column in columns]
+            kept[kept] = ~self._stays(rest, len(rest[0]))
         return kept
 
     def _stays(self, columns: Columns, count: int) -> np.ndarray:
@@ -269,11 +269,11 @@ class Union(Scheme):
 
     def _known_overlap(self) -> tuple[list[_Taken | None], int]:
         """For each table which rows to take (None: all of them), and how many facts there are."""
-        version, known = self.version, self._overlap.known
-        if known is None or known[0] != version:
-            known = (version, *_find_overlap(self._all, self._sizes()))
-            self._overlap.known = known
-        return known[1], known[2]
+        version, overlap = self.version, self._overlap.known
+        if overlap is None or overlap[0] != version:
+            overlap = (version, *_find_overlap(self._all, self._sizes()))
+            self._overlap.known = overlap
+        return overlap[1], overlap[2]
 
 
 def tables_in(scheme: Scheme) -> list[Table]:
