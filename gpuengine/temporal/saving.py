@@ -24,7 +24,7 @@ from gpuengine.temporal.syntax import Interval
 from gpuengine.terms.persistence import export_terms, restore_terms, term_counts
 
 if TYPE_CHECKING:
-    from gpuengine.temporal.updates import RelationChange, Rows, TemporalChange
+    from gpuengine.temporal.updates import PredicateChange, Rows, TemporalChange
 
 
 class Durable:
@@ -120,7 +120,7 @@ def restore(snapshot: Snapshot, store: Store, options: Mapping[str, Any]) -> Tem
     return engine
 
 
-def commit(engine: TemporalEngine, stated: Mapping[str, RelationChange], change: TemporalChange) -> None:
+def commit(engine: TemporalEngine, stated: Mapping[str, PredicateChange], change: TemporalChange) -> None:
     """Make an update durable in one step: by what it changed, or whole if all times have another unit."""
     if engine.encoding.scale != engine.store.scale:
         rewrite(engine)
@@ -150,7 +150,7 @@ def commit(engine: TemporalEngine, stated: Mapping[str, RelationChange], change:
     engine.store.terms = term_counts(engine.dictionary)
 
 
-def _change(one: RelationChange | None, relation: TemporalRelation, *, is_known: bool) -> TableChange:
+def _change(one: PredicateChange | None, relation: TemporalRelation, *, is_known: bool) -> TableChange:
     if not is_known or one is None:
         table = _stored(relation)
         return TableChange([], 0, table.columns, table.rows, replaced=True)

@@ -52,7 +52,7 @@ class Rows:
 
 
 @dataclass
-class RelationChange:
+class PredicateChange:
     """The coalesced facts of a predicate that came and those that went; one that grew went and came."""
 
     inserted: Rows
@@ -63,7 +63,7 @@ class RelationChange:
 class TemporalChange:
     """What an update did: by predicate what came and went, and which predicates were derived anew."""
 
-    relations: dict[str, RelationChange] = field(default_factory=dict)
+    relations: dict[str, PredicateChange] = field(default_factory=dict)
     recomputed: tuple[str, ...] = ()
     _calendar: Calendar | None = None
     _dictionary: Dictionary | None = None
@@ -477,7 +477,7 @@ def _first_lists(entries: list[_Undo]) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return distinct.astype(np.uint32), starts[first], counts[first]
 
 
-def _net(entries: list[_Undo]) -> RelationChange:
+def _net(entries: list[_Undo]) -> PredicateChange:
     """What a predicate's facts were and are, where they were touched."""
     relation = entries[0].relation
     runs = relation.pool.runs
@@ -495,7 +495,7 @@ def _listed(relation: TemporalRelation, rows: np.ndarray, starts: np.ndarray, co
     return Rows(columns, runs.lower[places], runs.upper[places])
 
 
-def _compared(old: TemporalRelation | None, new: TemporalRelation) -> RelationChange:
+def _compared(old: TemporalRelation | None, new: TemporalRelation) -> PredicateChange:
     def everything(relation: TemporalRelation) -> Rows:
         atoms, lower, upper = relation.entries()
         return Rows([relation.column(j, atoms) for j in range(relation.arity)], lower.copy(), upper.copy())
@@ -504,10 +504,10 @@ def _compared(old: TemporalRelation | None, new: TemporalRelation) -> RelationCh
     return _difference(nothing if old is None else everything(old), everything(new))
 
 
-def _difference(old: Rows, new: Rows) -> RelationChange:
+def _difference(old: Rows, new: Rows) -> PredicateChange:
     was, now = _keys(old), _keys(new)
     came, went = ~np.isin(now, was), ~np.isin(was, now)
-    return RelationChange(_chosen(new, came), _chosen(old, went))
+    return PredicateChange(_chosen(new, came), _chosen(old, went))
 
 
 def _keys(rows: Rows) -> np.ndarray:
