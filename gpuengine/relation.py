@@ -16,7 +16,6 @@ from gpuengine.errors import DataError, GpuEngineError
 from gpuengine.evaluation.materialisation import Materialisation
 from gpuengine.evaluation.placement.budget import Budget
 from gpuengine.evaluation.placement.failures import device_failures
-from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Attribute, Kind
 from gpuengine.limits import Limits
 from gpuengine.limits import check as check_memory
@@ -338,7 +337,7 @@ class RelationView:
 
     def _of(self, columns: list[np.ndarray], count: int) -> RelationView:
         """A view of some of the facts."""
-        table = Table(self.name, len(self.attributes), CPU)
+        table = Table(self.name, len(self.attributes))
         table.restore(columns, count)
         return RelationView(self.name, self.attributes, table, self._dictionary, self._budget)
 
@@ -413,7 +412,7 @@ class RelationView:
     def _listed_table(self) -> Table:
         """The facts of another scheme, enumerated."""
         self._check_listing()
-        table = Table(self.name, len(self.attributes), CPU)
+        table = Table(self.name, len(self.attributes))
         batches = list(self._columns(BATCH_ROWS))
         if batches:
             table.rows.append(_joined(batches), self._count)
@@ -439,7 +438,7 @@ def _restored(
 
     dictionary = Dictionary.of_types(*types)
     place = Place(name, name, terms=dictionary)
-    table = Table(name, len(attributes), CPU)
+    table = Table(name, len(attributes))
     columns = [conform_column(facts.column(j), j, one, place) for j, one in enumerate(attributes)]
     ids = [dictionary.encode(a.type.space, c) for a, c in zip(attributes, columns, strict=True)]
     table.restore(ids, count)

@@ -28,7 +28,7 @@ _SLOT_BYTES = 8
 
 
 class Table(Scheme):
-    """The facts of one predicate, in the memory of one backend.
+    """The facts of one predicate, in the memory of one backend: the host, unless told.
 
     It implies no rules. Facts arrive in bulk (`insert`) or are derived by pipelines into `rows` through
     `keyset`; the rows' `advance` makes what arrived the delta, each index's `ensure` takes it in, and
@@ -50,7 +50,7 @@ class Table(Scheme):
     kind = "table"
     is_listed = True
 
-    def __init__(self, name: str, arity: int, backend: Backend, rows: Rows | None = None) -> None:
+    def __init__(self, name: str, arity: int, backend: Backend = CPU, rows: Rows | None = None) -> None:
         self.name = name
         self.arity = arity
         self.backend = backend

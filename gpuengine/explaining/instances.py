@@ -11,7 +11,6 @@ from gpuengine.errors import Span
 from gpuengine.evaluation.rules.body import compile_body
 from gpuengine.evaluation.rules.database import Database
 from gpuengine.explaining.folds import with_kept
-from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import (
     Atom,
     AtomArg,
@@ -78,7 +77,7 @@ class Questions:
         for number, rows in enumerate(given):
             if not rows.args:
                 continue
-            table = Table(f"@given{number}", len(rows.args), CPU)
+            table = Table(f"@given{number}", len(rows.args))
             table.restore(*distinct_rows(rows.columns, rows.count))
             self._database.tables[table.name] = table
             atoms.append(Atom(table.name, rows.args, NOWHERE))

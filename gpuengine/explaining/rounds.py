@@ -16,7 +16,6 @@ from gpuengine.evaluation.rules.body import compile_body
 from gpuengine.evaluation.rules.database import Database
 from gpuengine.explaining.instances import Questions
 from gpuengine.explaining.rules import WrittenRule, WrittenRules
-from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.locator import RowLocator
 from gpuengine.kernels.cpu.rows import Batch
 from gpuengine.kernels.primitives import NONE
@@ -33,8 +32,8 @@ class _Heights:
     """The facts of one relation in order of arrival; `ends` has how many there were after each round."""
 
     def __init__(self, relation: str, arity: int) -> None:
-        self.table = Table(_name(relation), arity, CPU)
-        self.coming = Table(relation, arity, CPU)
+        self.table = Table(_name(relation), arity)
+        self.coming = Table(relation, arity)
         self.ends: list[int] = []
         self._locator: RowLocator | None = None
 
@@ -52,7 +51,7 @@ class _Heights:
         count = len(self.coming)
         if count:
             self.table.insert(self.coming.columns(), count)
-            self.coming = Table(self.coming.name, self.coming.arity, CPU)
+            self.coming = Table(self.coming.name, self.coming.arity)
         self.table.advance()
         self.ends.append(len(self.table))
         return count

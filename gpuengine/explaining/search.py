@@ -20,7 +20,6 @@ from gpuengine.explaining.chains import Arc, Arcs, Chain, find_chains, find_walk
 from gpuengine.explaining.instances import Given, Questions
 from gpuengine.explaining.rounds import UNPROVED, Rounds
 from gpuengine.explaining.rules import WrittenRule, WrittenRules
-from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.locator import RowLocator
 from gpuengine.kernels.cpu.rows import Batch
 from gpuengine.kernels.primitives import NONE
@@ -62,7 +61,7 @@ class Found:
         self.kind = kind
         self.arity = arity
         self.expanded = 0
-        self._table = Table(kind.relation, arity, CPU)
+        self._table = Table(kind.relation, arity)
         self._locator = RowLocator(self._table.host_rows) if arity else None
         self.heights = np.zeros(0, np.int32)
         self.shallow = np.zeros(0, np.int32)

@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 
 from gpuengine.evaluation.placement.budget import Budget
-from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.loading import Facts
 from gpuengine.schemes.contract import Columns, Domain, Scheme
 from gpuengine.schemes.pairs import Gone, PairScheme, PairSnapshot, as_pairs
@@ -132,7 +131,7 @@ Deltas = Mapping[str, Delta]
 
 def table_of(name: str, arity: int, columns: Columns = (), count: int = 0) -> Table:
     """A settled table of distinct facts on the host."""
-    table = Table(name, arity, CPU)
+    table = Table(name, arity)
     if count:
         table.insert(columns, count)
     table.settle()
@@ -160,7 +159,7 @@ def pair_delta(
 
     def listed(pairs: Sequence[Gone], without: PairSnapshot) -> Table:
         """Pairs that a state does not have."""
-        found = Table(before.name, 2, CPU)
+        found = Table(before.name, 2)
         for some in pairs:
             budget.check_answers(some.reading.reached.pairs, 2)
             for batch in some.scan(nodes):
@@ -224,7 +223,7 @@ def _difference_by_parts(before: Union, after: Union, budget: Budget) -> tuple[T
     pairs = [
         (old.scheme, new.scheme, old.permutation) for old, new in zip(before.parts, after.parts, strict=True)
     ]
-    lost, gained = (Table(before.name, before.arity, CPU) for _ in range(2))
+    lost, gained = (Table(before.name, before.arity) for _ in range(2))
     for old, new, permutation in [*pairs, (before.own, after.own, identity)]:
         for facts, found in zip(_difference(old, new, budget), (lost, gained), strict=True):
             found.insert(Part(facts, permutation).outward(facts.columns()), len(facts))
@@ -233,7 +232,7 @@ def _difference_by_parts(before: Union, after: Union, budget: Budget) -> tuple[T
 
 def _listed(scheme: Scheme, domain: Domain, budget: Budget) -> Table:
     budget.check_answers(scheme.count(domain), scheme.arity)
-    found = Table(scheme.name, scheme.arity, CPU)
+    found = Table(scheme.name, scheme.arity)
     for batch in scheme.scan(domain):
         found.insert(batch, len(batch[0]))
     found.settle()
@@ -241,7 +240,7 @@ def _listed(scheme: Scheme, domain: Domain, budget: Budget) -> Table:
 
 
 def _only_in(one: Scheme, other: Scheme, budget: Budget) -> Table:
-    found = Table(one.name, one.arity, CPU)
+    found = Table(one.name, one.arity)
     if not one.arity:
         if len(one) and not len(other):
             found.insert([], 1)
@@ -257,7 +256,7 @@ def _only_in(one: Scheme, other: Scheme, budget: Budget) -> Table:
 
 def _without(facts: Table, others: Scheme, more: Table | None = None) -> Table:
     """Facts that are not among others, and more of them."""
-    result = Table(facts.name, facts.arity, CPU)
+    result = Table(facts.name, facts.arity)
     if len(facts):
         kept = ~others.contains(facts.columns(), len(facts)) if len(others) else np.ones(len(facts), np.bool_)
         result.insert([column[kept] for column in facts.columns()], int(np.count_nonzero(kept)))

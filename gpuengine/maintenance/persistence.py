@@ -11,7 +11,6 @@ from gpuengine.evaluation.options import Options
 from gpuengine.evaluation.progress import Progress, SchemeChoice
 from gpuengine.evaluation.rules.database import Database
 from gpuengine.evaluation.rules.evaluators import Evaluators
-from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.maintenance import names
 from gpuengine.maintenance.delta import Delta, Deltas
 from gpuengine.maintenance.store import Commit, Snapshot, Store, StoredTable, TableChange
@@ -115,7 +114,7 @@ def restore(empty: Materialisation, snapshot: Snapshot, options: Options) -> Mat
 
 
 def _table(name: str, stored: StoredTable) -> Table:
-    table = Table(name, len(stored.columns), CPU)
+    table = Table(name, len(stored.columns))
     table.restore(stored.columns, stored.rows)
     return table
 

@@ -13,7 +13,6 @@ import numpy as np
 from gpuengine.evaluation.driver.stratum import StratumEvaluation
 from gpuengine.evaluation.fixpoint import evaluate_stratum
 from gpuengine.evaluation.rules.context import Context
-from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Rule
 from gpuengine.loading import Facts
 from gpuengine.maintenance.delta import Delta, Deltas
@@ -78,7 +77,7 @@ class RecomputedStratum(StratumMaintenance):
         growing = database.growing
         try:
             for name, scheme in before.items():
-                table = database.tables[name] = Table(name, scheme.arity, CPU)
+                table = database.tables[name] = Table(name, scheme.arity)
                 for columns, count in self.stated.facts(name):
                     table.insert(columns, count)
                 table.settle()

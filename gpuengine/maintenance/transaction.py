@@ -14,7 +14,6 @@ import numpy as np
 from gpuengine.errors import GpuEngineError
 from gpuengine.evaluation.interruptible import Watcher
 from gpuengine.evaluation.materialisation import Materialisation
-from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.identity import NotCopied
 from gpuengine.language.editing import Edit, EditedText, ProgramText
 from gpuengine.language.program import Program, Relation
@@ -241,7 +240,7 @@ class Update(NotCopied):
     def _of(self, relation: str, edited: EditedText | None = None) -> tuple[Table, Table]:
         if relation not in self._facts:
             arity = declared_in(self._program(edited or self.edited), relation).arity
-            self._facts[relation] = Table(relation, arity, CPU), Table(relation, arity, CPU)
+            self._facts[relation] = Table(relation, arity), Table(relation, arity)
         return self._facts[relation]
 
     def _require_open(self) -> None:

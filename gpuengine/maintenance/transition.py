@@ -7,7 +7,6 @@ from enum import Enum
 
 import numpy as np
 
-from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.maintenance.delta import Delta, table_of
 from gpuengine.schemes.changed import Changed
 from gpuengine.schemes.contract import Scheme
@@ -154,7 +153,7 @@ class Changes:
 
     def _find_union(self, union: Union, parts: list[tuple[Part, str]]) -> tuple[Table, Table]:
         """What parts have lost that the union no longer has, and what they gained that it had not."""
-        deleted, inserted = (Table(union.name, union.arity, CPU) for _ in range(2))
+        deleted, inserted = (Table(union.name, union.arity) for _ in range(2))
         for part, relation in parts:
             for facts, found in ((self.deleted(relation), deleted), (self.inserted(relation), inserted)):
                 if facts is not None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.timeline import CpuTimeline
 from gpuengine.kernels.timeline import Merged, Pool, Runs
 from gpuengine.limits import charge
@@ -132,7 +131,7 @@ class TemporalRelation:
     def table(self) -> Table:
         """The atoms with their numbers, for joins."""
         if self._table is None:
-            self._table = Table(self.name, self.arity + 1, CPU)
+            self._table = Table(self.name, self.arity + 1)
             self.update_table()
         return self._table
 
