@@ -114,12 +114,12 @@ def evaluate_partly(
         ids, has_value = dictionary.functions.evaluate(functor, arguments, distinct, dictionary)
         index = np.flatnonzero(has_value[group])
         return index, ids[group[index]]
-    found = function([dictionary.strings(column) for column in arguments])
-    valid = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
-    ids = np.zeros(len(found), np.uint32)
-    has_value = np.zeros(len(found), np.bool_)
+    results = function([dictionary.strings(column) for column in arguments])
+    valid = np.flatnonzero(results.is_valid().to_numpy(zero_copy_only=False))
+    ids = np.zeros(len(results), np.uint32)
+    has_value = np.zeros(len(results), np.bool_)
     has_value[valid] = True
-    ids[valid] = dictionary.encode(functor.type.space, found.drop_null())
+    ids[valid] = dictionary.encode(functor.type.space, results.drop_null())
     index = np.flatnonzero(has_value[group])
     return index, ids[group[index]]
 
@@ -170,10 +170,10 @@ def expand_equal(
     """
     values = _all_rows(_value(term, bindings, rows, dictionary), rows) if rows else np.zeros(0)
     index = np.concatenate([np.flatnonzero(values == values), np.flatnonzero(values == 0)])
-    found = values[index]
+    equals = values[index]
     zeros = int(np.count_nonzero(values == 0))
-    found[len(found) - zeros :] *= -1.0
-    return index, dictionary.encode_words(term.type.space, found)
+    equals[len(equals) - zeros :] *= -1.0
+    return index, dictionary.encode_words(term.type.space, equals)
 
 
 def expand_range(

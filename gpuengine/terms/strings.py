@@ -37,11 +37,11 @@ def substr(text: Text, start: np.ndarray, length: np.ndarray) -> Text:
     taken = np.where(length < 0, rest, np.minimum(length, rest))
     starts = np.where(inside, text.starts + start, text.starts)
     ends = np.where(inside, starts + taken, starts)
-    found = Text(starts, ends, text.data)
+    cut_out = Text(starts, ends, text.data)
     if len(text.data) < 64 * rows and text.data.max() < 0x80:  # ASCII, which takes no time to see
-        return found
+        return cut_out
     cut = (starts < ends) & (_is_inside_character(text, starts) | _is_inside_character(text, ends))
-    return _mended(found, np.flatnonzero(cut)) if cut.any() else found
+    return _mended(cut_out, np.flatnonzero(cut)) if cut.any() else cut_out
 
 
 def _is_inside_character(text: Text, places: np.ndarray) -> np.ndarray:
@@ -87,9 +87,9 @@ def contains(needle: Text, text: Text) -> np.ndarray:
 
     rows = _common_rows(needle, text)
     needle, text = needle.broadcast(rows), text.broadcast(rows)
-    found = np.empty(rows, np.uint8)
-    contains_rows(needle.starts, needle.ends, needle.data, text.starts, text.ends, text.data, rows, found)
-    return found.view(np.bool_)
+    mask = np.empty(rows, np.uint8)
+    contains_rows(needle.starts, needle.ends, needle.data, text.starts, text.ends, text.data, rows, mask)
+    return mask.view(np.bool_)
 
 
 def matches(pattern: str, text: Text, place: Span) -> np.ndarray | None:

@@ -186,15 +186,15 @@ class WordTable(_Slots):
         from gpuengine.kernels.cpu.intern import find_words
 
         rows = len(words)
-        ids, found = np.empty(rows, np.uint32), np.empty(rows, np.uint8)
+        ids, is_known = np.empty(rows, np.uint32), np.empty(rows, np.uint8)
         self._look_up(
             rows,
             lambda begin, end: find_words(
                 words[begin:end], end - begin, self._slots, self._bits, self._words, self.identity,
-                ids[begin:end], found[begin:end],
+                ids[begin:end], is_known[begin:end],
             ),
         )  # fmt: skip
-        return ids, found.view(np.bool_)
+        return ids, is_known.view(np.bool_)
 
     def _enlarge(self, limit: int) -> None:
         self._words = _enlarged(self._words, len(self), limit)
@@ -249,15 +249,15 @@ class StringTable(_Slots):
         from gpuengine.kernels.cpu.intern import find_strings
 
         rows = len(text)
-        ids, found = np.empty(rows, np.uint32), np.empty(rows, np.uint8)
+        ids, is_known = np.empty(rows, np.uint32), np.empty(rows, np.uint8)
         self._look_up(
             rows,
             lambda begin, end: find_strings(
                 text.starts[begin:end], text.ends[begin:end], text.data, end - begin, self._slots, self._bits,
-                self._offsets, self._arena, ids[begin:end], found[begin:end],
+                self._offsets, self._arena, ids[begin:end], is_known[begin:end],
             ),
         )  # fmt: skip
-        return ids, found.view(np.bool_)
+        return ids, is_known.view(np.bool_)
 
     def _reserve(self, length: int) -> None:
         """Room in the arena for one more string of `length` bytes, and for many when it must grow."""
@@ -317,16 +317,16 @@ class RowTable(_Slots):
         from gpuengine.kernels.cpu.intern import find_rows
 
         count = len(rows)
-        ids, found = np.empty(count, np.uint32), np.empty(count, np.uint8)
+        ids, is_known = np.empty(count, np.uint32), np.empty(count, np.uint8)
         self._look_up(
             count,
             lambda begin, end: find_rows(
                 rows[begin:end], self.width, end - begin, self._slots, self._bits, self._rows,
-                ids[begin:end], found[begin:end],
+                ids[begin:end], is_known[begin:end],
             ),
         )  # fmt: skip
         ids += np.uint32(self._first_id)
-        return ids, found.view(np.bool_)
+        return ids, is_known.view(np.bool_)
 
     @property
     def _value_bytes(self) -> int:
