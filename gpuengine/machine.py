@@ -147,7 +147,7 @@ def _most_resident() -> int:
 
 def _memory_groups(root: Path) -> list[tuple[Path, str, bool]]:
     """(where its hierarchy is mounted, the group of this process below that, is it version 2?)."""
-    found = []
+    groups = []
     mounts = _mounts(root)
     for line in _lines(root / "proc/self/cgroup"):
         parts = line.split(":", 2)
@@ -161,8 +161,8 @@ def _memory_groups(root: Path) -> list[tuple[Path, str, bool]]:
             # A mount of part of the hierarchy shows the groups below that part.
             inside = group.removeprefix(mounted) if mounted != "/" else group
             if ".." not in Path(inside).parts:
-                found.append((mount, inside, is_v2))
-    return found
+                groups.append((mount, inside, is_v2))
+    return groups
 
 
 def _mounts(root: Path) -> dict[str, list[tuple[str, Path]]]:

@@ -144,10 +144,12 @@ class States:
 
     def _snapshots(self, names: Iterable[str]) -> dict[str, Scheme]:
         schemes = self._current.relations or {}
-        found = {name: self._kept[name] if name in self._kept else schemes[name].snapshot() for name in names}
+        snapshots = {
+            name: self._kept[name] if name in self._kept else schemes[name].snapshot() for name in names
+        }
         if self._is_changing:
-            self._kept.update(found)  # so that sets and indexes are made once while the change goes on
-        return found
+            self._kept.update(snapshots)  # so that sets and indexes are made once while the change goes on
+        return snapshots
 
     def _wait_a_moment(self) -> None:
         self._condition.wait_for(lambda: not self._is_changing, self.moment)

@@ -178,8 +178,8 @@ def _gpu() -> Iterator[Finding]:
 def _cupy(group: str) -> Finding:
     """CuPy comes as a package for each generation of CUDA."""
     advice = "pip install 'gpuengine[gpu]', or 'gpuengine[gpu12]' for a driver of CUDA 12"
-    found = [_package(group, name, advice, module="cupy") for name in ("cupy-cuda13x", "cupy-cuda12x")]
-    return next((finding for finding in found if finding.status == "ok"), found[0])
+    findings = [_package(group, name, advice, module="cupy") for name in ("cupy-cuda13x", "cupy-cuda12x")]
+    return next((finding for finding in findings if finding.status == "ok"), findings[0])
 
 
 def _cuda_backend(group: str) -> Finding:

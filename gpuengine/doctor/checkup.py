@@ -81,26 +81,30 @@ SIZES = Sizes(elements=1 << 22, nodes=10_000, degree=10)
 
 def versions() -> dict[str, str]:
     """Of everything that takes part."""
-    found = {"gpuengine": __version__, "python": platform.python_version(), "platform": platform.platform()}
+    versions_of = {
+        "gpuengine": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
     for package in _PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            versions_of[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions_of
 
 
 def describe(backend: CudaBackend) -> dict[str, str]:
     """What is known of the device."""
     device = backend.device
     used, usable = device.memory()
-    found = {"name": device.name, "threads under way": f"{device.concurrency:,}"}
+    properties = {"name": device.name, "threads under way": f"{device.concurrency:,}"}
     capability = getattr(device, "capability", None)
     if capability is not None:
-        found["compute capability"] = ".".join(map(str, capability))
-    found["memory to use"] = f"{usable / 2**30:.1f} GB" if usable < 1 << 60 else "not limited"
-    found["memory in use"] = f"{used / 2**30:.1f} GB"
-    return found
+        properties["compute capability"] = ".".join(map(str, capability))
+    properties["memory to use"] = f"{usable / 2**30:.1f} GB" if usable < 1 << 60 else "not limited"
+    properties["memory in use"] = f"{used / 2**30:.1f} GB"
+    return properties
 
 
 def benchmark(backend: CudaBackend, sizes: Sizes, clock: Clock = time.perf_counter) -> Iterator[Measurement]:

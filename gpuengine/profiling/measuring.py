@@ -56,12 +56,12 @@ def _bindings(variant: Variant, plan: BodyPlan, database: Database) -> int | Non
     )
     stage = body.stages[0]
     rows = stage.input.count if stage.input is not None else stage.pipeline.driver.rows.count
-    found = 0
+    bindings = 0
     for chunk in body.collect(0, rows):
-        found += chunk.rows
-        if found > MOST_COUNTED:
+        bindings += chunk.rows
+        if bindings > MOST_COUNTED:
             return None
-    return found
+    return bindings
 
 
 class Measurement:

@@ -219,7 +219,7 @@ def _strata(progress: Progress) -> Iterable[StratumProfile]:
 
 
 def _relations(state: Materialisation, storage: Mapping[str, Storage]) -> Iterable[RelationProfile]:
-    found = [
+    profiles = [
         RelationProfile(name, one.scheme, one.why, one.facts, one.nbytes, one.counter_nbytes)
         for name, one in storage.items()
     ]
@@ -227,8 +227,8 @@ def _relations(state: Materialisation, storage: Mapping[str, Storage]) -> Iterab
     for name, scheme in tables.items():
         if name not in storage:
             why = "made by the evaluation, for its own use"
-            found.append(RelationProfile(name, scheme.kind, why, len(scheme), scheme.nbytes, 0, own=True))
-    return sorted(found, key=lambda one: -(one.nbytes + one.counter_nbytes))
+            profiles.append(RelationProfile(name, scheme.kind, why, len(scheme), scheme.nbytes, 0, own=True))
+    return sorted(profiles, key=lambda one: -(one.nbytes + one.counter_nbytes))
 
 
 # -- rules ---------------------------------------------------------------------------------------------
@@ -290,12 +290,12 @@ def _rules(
     for text in progress.rules:
         by_text.setdefault(text, _Gathered(text))
     untouched = "" if progress.work == "evaluation" else "nothing that it reads has changed"
-    found = []
+    profiles = []
     for text, gathered in by_text.items():
         statistics = progress.rules.get(text)
         note = (untouched or _note(gathered, storage)) if statistics is None else ""
-        found.append(_rule(gathered, statistics, note))
-    return found
+        profiles.append(_rule(gathered, statistics, note))
+    return profiles
 
 
 def _rule(gathered: _Gathered, statistics: RuleStatistics | None, note: str) -> RuleProfile:
