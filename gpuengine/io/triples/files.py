@@ -8,15 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
+from xml.parsers import expat
 
 import pyarrow as pa
 
 from gpuengine.errors import DataError
 from gpuengine.io.locate import STDIN, part_files
+from gpuengine.limits import charge
 from gpuengine.rdf_names import FORMATS, format_of_name
 
 _CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-_ENTITY = re.compile(rb"<!ENTITY\s+(%\s+)?[^\s>]+\s+(?:SYSTEM|PUBLIC|(\"[^\"]*\"|'[^']*'))", re.IGNORECASE)
+_XML_BLOCK = 1 << 16
+_PLAIN_ENTITY = re.compile(r"(?:[^&]|&#x?[0-9A-Fa-f]+;)*")
 
 
 def rdf_files(path: Path) -> list[Path]:
@@ -80,10 +83,53 @@ def _decompressed(file: BinaryIO, name: str) -> Iterator[Any]:
         yield stream
 
 
-def check_entities(head: bytes, path: Path) -> None:
-    """Raise for documents of XML that want other files read, or that would grow without bound."""
-    for entity in _ENTITY.finditer(head):
-        if entity[2] is None:
-            raise DataError(f"{path}: it declares an external entity, and those are not read")
-        if b"&" in entity[2] and not re.fullmatch(rb"(?:[^&]|&#x?[0-9A-Fa-f]+;)*", entity[2]):
-            raise DataError(f"{path}: it declares an entity of other entities, which is not supported")
+def xml_head(stream: Any, path: Path) -> bytes:
+    """The first bytes of a document of XML, up to its root element or beyond.
+
+    Raises `DataError` if it wants other files read, or declares entities of entities, which may grow without
+    bound; what can't be read so far is refused too, since nobody knows what it declares.
+    """
+    parser = expat.ParserCreate()
+    roots: list[str] = []
+    handlers = {
+        "EntityDeclHandler": lambda *declared: _check_entity(declared[2], path),
+        "StartElementHandler": lambda name, attributes: roots.append(name),
+    }
+    for event, handler in handlers.items():
+        setattr(parser, event, handler)
+    head = bytearray()
+    while not roots and (chunk := bytes(stream.read(_XML_BLOCK))):
+        head += chunk
+        charge(len(head), f"what stands before the root of {path}")
+        try:
+            parser.Parse(chunk, False)
+        except expat.ExpatError as error:
+            if not roots:
+                raise DataError(
+                    f"{path}:{error.lineno}:{error.offset + 1}: {expat.ErrorString(error.code)}"
+                ) from error
+        except (LookupError, ValueError) as error:  # no known encoding
+            raise DataError(f"{path}: {error}\n  hint: write it in UTF-8") from error
+    return bytes(head)
+
+
+def _check_entity(value: str | None, path: Path) -> None:
+    if value is None:
+        raise DataError(f"{path}: it declares an external entity, and those are not read")
+    if not _PLAIN_ENTITY.fullmatch(value):
+        raise DataError(f"{path}: it declares an entity of other entities, which is not supported")
+
+
+def xml_error_place(path: Path) -> tuple[int, int] | None:
+    """Line and column where a file stops being XML; None if it is, or can't be read twice."""
+    if path == STDIN:
+        return None
+    parser = expat.ParserCreate(namespace_separator=" ")
+    try:
+        with opened(path) as stream:
+            while chunk := bytes(stream.read(_XML_BLOCK)):
+                parser.Parse(chunk, False)
+            parser.Parse(b"", True)
+    except expat.ExpatError as error:
+        return error.lineno, error.offset + 1
+    return None

@@ -7,6 +7,7 @@ leaves are read one by one. What pyoxigraph reads comes as N-Quads, in batches.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -20,7 +21,7 @@ import numpy as np
 from gpuengine.errors import DataError
 from gpuengine.io.locate import STDIN
 from gpuengine.io.schema import MAX_MESSAGES
-from gpuengine.io.triples.files import check_entities, opened, rdf_files, settled_format
+from gpuengine.io.triples.files import opened, rdf_files, settled_format, xml_error_place, xml_head
 from gpuengine.io.triples.lines import BadLine, read_line
 from gpuengine.limits import charge, check
 
@@ -30,7 +31,9 @@ _BLOCK = 1 << 22
 _PIECE = 1 << 15
 """So many statements are found at a time."""
 _BATCH = 50_000
-_HEAD = 1 << 16
+_REMOTE = "LoadDocumentCallback"
+"""What pyoxigraph says where a context would have to be fetched."""
+_PLACE = re.compile(r"^Parser error (at|between) line \d+ column \d+( and line \d+ column \d+)?: ")
 
 
 @dataclass
@@ -119,33 +122,38 @@ def _by_pyoxigraph(stream: Any, path: Path, kind: str, prefixes: dict[str, str])
         "jsonld": pyoxigraph.RdfFormat.JSON_LD,
     }
     base = None if path == STDIN else path.absolute().as_uri()
-    source: Any = _Replayed(stream)
-    if kind == "rdf":
-        check_entities(source.peeked(_HEAD), path)
+    source: Any = _Replayed(xml_head(stream, path) if kind == "rdf" else b"", stream)
     try:
         statements = pyoxigraph.parse(source, formats[kind], base_iri=base)
         while batch := list(islice(statements, _BATCH)):
             check(f"reading {path}")
             yield bytearray(pyoxigraph.serialize(batch, format=pyoxigraph.RdfFormat.N_QUADS) or b"")
         prefixes |= statements.prefixes
-    except SyntaxError as error:
-        where = f"{path}:{error.lineno}:{error.offset}" if error.lineno else str(path)
-        message = str(error.msg or error)
-        raise DataError(f"{where}: {message}") from error
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from error
+    except (SyntaxError, ValueError) as error:
+        raise _told(error, path, kind) from error
+
+
+def _told(error: SyntaxError | ValueError, path: Path, kind: str) -> DataError:
+    """What pyoxigraph says is wrong with a file, and where."""
+    message = str(getattr(error, "msg", None) or error)
+    if _REMOTE in message:
+        return DataError(
+            f"{path}: it names a context elsewhere, and those are not fetched\n"
+            "  hint: write the context into the file"
+        )
+    place = (error.lineno, error.offset) if isinstance(error, SyntaxError) and error.lineno else None
+    if place is None and kind == "rdf":
+        place = xml_error_place(path)
+    where = str(path) if place is None else f"{path}:{place[0]}:{place[1]}"
+    return DataError(f"{where}: {_PLACE.sub('', message)}")
 
 
 class _Replayed:
     """A stream whose beginning was looked at."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, head: bytes, stream: Any) -> None:
+        self._head = head
         self._stream = stream
-        self._head = b""
-
-    def peeked(self, size: int) -> bytes:
-        self._head = self._stream.read(size)
-        return self._head
 
     def read(self, size: int = -1) -> bytes:
         if self._head:
