@@ -1,1 +1,1 @@
-"""Least and greatest values in recursion, beside the graph algorithms of SciPy."""
+"""Aggregates in recursion, beside the graph algorithms of SciPy."""

@@ -1,4 +1,4 @@
-"""The process that measures cells of least and greatest values in recursion."""
+"""The process that measures cells of aggregates in recursion."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 
 from bench.harness.process import Measured, NotApplicable, Spec, measure_cells, repeated
 from bench.recursive.graphs import WEIGHTS, Graph, random_graph
-from bench.recursive.workloads import COMPUTE, LOAD, OURS, PROGRAMS
+from bench.recursive.workloads import CAPPED, COMPUTE, CONTROLS, LOAD, OURS, PROGRAMS
 
 _FIRST = 0
-_START = {"shortest": [(_FIRST, 0)], "widest": [(_FIRST, WEIGHTS + 1)], "components": []}
+_START = {"shortest": [(_FIRST, 0)], "widest": [(_FIRST, WEIGHTS + 1)], "intervals": [(_FIRST, 0)]}
 _WARM_NODES = 5_000
 
 
@@ -35,14 +35,13 @@ def _ours(spec: Spec, graph: Graph) -> Iterator[Measured]:
     def load() -> Engine:
         engine = Engine(PROGRAMS[spec["task"]], threads=spec["threads"], backend="cpu")
         engine.load("edge", np.stack([graph.sources, graph.targets, graph.weights], axis=1))
-        engine.load("start", _START[spec["task"]])
+        engine.load("start", _START.get(spec["task"], []))
         return engine
 
     engine, loaded = _timed(load)
     yield {"step": LOAD, **loaded}
     _, computed = _timed(engine.materialise)
-    distances = engine["found"].to_numpy()
-    yield {"step": COMPUTE, **computed, "sizes": _answer(distances[:, 0], distances[:, 1])}
+    yield {"step": COMPUTE, **computed, "sizes": _answer(*engine["found"].to_numpy().T)}
 
 
 def _scipy(spec: Spec, graph: Graph) -> Iterator[Measured]:
@@ -57,8 +56,8 @@ def _scipy(spec: Spec, graph: Graph) -> Iterator[Measured]:
 
     matrix, loaded = _timed(load)
     yield {"step": LOAD, **loaded}
-    (nodes, values), computed = _timed(lambda: _TASKS[spec["task"]](matrix))
-    yield {"step": COMPUTE, **computed, "sizes": _answer(nodes, values)}
+    columns, computed = _timed(lambda: _TASKS[spec["task"]](matrix))
+    yield {"step": COMPUTE, **computed, "sizes": _answer(*columns)}
 
 
 def _shortest(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -104,17 +103,65 @@ def _components(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
     return nodes, least[component[nodes]]
 
 
-_TASKS: dict[str, Callable[[Any], tuple[np.ndarray, np.ndarray]]] = {
+def _pairs(matrix: Any) -> tuple[np.ndarray, ...]:
+    """A path has an edge at least: of the ways back to a node the shortest goes out by one of its edges."""
+    from scipy.sparse.csgraph import dijkstra
+
+    distances = dijkstra(matrix)
+    back = np.full(matrix.shape[0], np.inf)
+    one, other = matrix.tocoo().coords
+    np.minimum.at(back, one, matrix.tocoo().data + distances[other, one])
+    np.fill_diagonal(distances, back)
+    sources, targets = np.nonzero(np.isfinite(distances))
+    return sources, targets, distances[sources, targets].astype(np.int64)
+
+
+def _control(matrix: Any) -> tuple[np.ndarray, ...]:
+    from scipy.sparse import csr_array
+
+    shares = matrix.astype(np.int64)
+    controls = csr_array(shares.shape, dtype=np.int64)
+    while True:
+        others = controls.copy()
+        others.setdiag(0)
+        others.eliminate_zeros()
+        now = ((shares + others @ shares) > CONTROLS).astype(np.int64)
+        if (now != controls).nnz == 0:
+            return tuple(now.tocoo().coords)
+        controls = now
+
+
+def _intervals(matrix: Any) -> tuple[np.ndarray, ...]:
+    """The least value of a node is its distance, the largest one what rounds over all edges come to."""
+    reached, low = _shortest(matrix)
+    edges = matrix.tocoo()
+    one, other = edges.coords
+    weights = edges.data.astype(np.int64)
+    high = np.full(matrix.shape[0], -1, np.int64)
+    high[_FIRST] = 0
+    while True:
+        before = high.copy()
+        there = before[one] >= 0
+        larger = np.minimum(before[one[there]] + weights[there], CAPPED)
+        np.maximum.at(high, other[there], larger)
+        if np.array_equal(before, high):
+            return reached, low, high[reached]
+
+
+_TASKS: dict[str, Callable[[Any], tuple[np.ndarray, ...]]] = {
     "shortest": _shortest,
     "widest": _widest,
     "components": _components,
+    "pairs": _pairs,
+    "control": _control,
+    "intervals": _intervals,
 }
 
 
-def _answer(nodes: np.ndarray, values: np.ndarray) -> dict[str, int]:
+def _answer(*columns: np.ndarray) -> dict[str, int]:
     """How many facts there are, and a number that tells which."""
-    order = np.argsort(nodes, kind="stable")
-    rows = np.stack([nodes[order], values[order]], axis=1).astype("<i8")
+    order = np.lexsort(columns[::-1])
+    rows = np.stack([column[order] for column in columns], axis=1).astype("<i8")
     return {"facts": len(rows), "check": zlib.crc32(rows.tobytes())}
 
 

@@ -1,4 +1,4 @@
-"""``python -m bench recursive``: shortest and widest paths and components by rules, beside SciPy."""
+"""``python -m bench recursive``: paths, components, company control and intervals by rules, beside SciPy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """Declare the command and its options."""
     names = [workload.name for workload in WORKLOADS]
     parser = commands.add_parser(
-        "recursive", help="min and max in recursion beside SciPy", description=__doc__
+        "recursive", help="aggregates in recursion beside SciPy", description=__doc__
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=", ".join(names))
     parser.add_argument("--timeout", type=float, default=300, help="seconds for each process (300)")
@@ -78,7 +78,7 @@ def _specs(workloads: Sequence[Workload], settings: Settings) -> dict[Cell, dict
 
 def add_sheet(report: Report, workloads: Sequence[Workload], outcomes: Mapping[Cell, Outcome]) -> None:
     """One row for each workload that was run, and what is wrong with it."""
-    sheet = Sheet("Least and greatest values in recursion, beside SciPy", _HEADERS)
+    sheet = Sheet("Aggregates in recursion, beside SciPy", _HEADERS)
     report.sheets.append(sheet)
     for workload in workloads:
         ours, peer = (outcomes.get(Cell(workload.name, kind)) for kind in (OURS, SCIPY))

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 OURS, SCIPY = "gpuengine", "scipy"
 LOAD, COMPUTE = "load", "compute"
 
+CONTROLS = 700
+"""Who has more than this of a node, with those that it controls, controls it."""
+CAPPED = 10_000
+"""No interval goes beyond this."""
 _EDGES = ".decl edge(x: number, y: number, w: number)\n.decl start(x: number, v: number)\n"
 PROGRAMS = {
     "shortest": _EDGES
@@ -28,6 +32,30 @@ found(x, min x) :- edge(x, _, _).
 found(y, min y) :- edge(_, y, _).
 found(y, min v) :- found(x, v), edge(x, y, _).
 found(x, min v) :- found(y, v), edge(x, y, _).
+""",
+    "pairs": _EDGES
+    + """\
+.decl found(x: number, y: number, v: number)
+found(x, y, min w) :- edge(x, y, w).
+found(x, z, min v + w) :- found(x, y, v), edge(y, z, w).
+""",
+    "control": _EDGES
+    + f"""\
+.decl total(x: number, y: number, w: number)
+.decl found(x: number, y: number)
+total(x, y, sum w) :- edge(x, y, w).
+total(x, y, sum w) :- found(x, z), edge(z, y, w), x != z.
+found(x, y) :- total(x, y, w), w > {CONTROLS}.
+""",
+    "intervals": _EDGES
+    + f"""\
+.type Low <: number
+.type High <: number
+.lattice Low<> {{ Lub -> min(_, _) }}
+.lattice High<> {{ Lub -> max(_, _) }}
+.decl found(x: number, low: Low<>, high: High<>)
+found(x, v + 0, v + 0) :- start(x, v).
+found(y, low + w, min(high + w, {CAPPED})) :- found(x, low, high), edge(x, y, w).
 """,
 }
 
@@ -53,7 +81,13 @@ def _of_size(millions: str, nodes: int, quick: int) -> tuple[Workload, ...]:
         Workload(f"widest-{millions}M", "widest", nodes, quick, 10, tree, both_ways=True),
         Workload(f"components-{millions}M", "components", nodes, quick, 10, "connected_components", target=5),
         Workload(f"sparse-{millions}M", "components", nodes, quick, 1, "connected_components", target=5),
+        Workload(f"control-{millions}M", "control", nodes, quick, 2, "rounds of sparse products"),
+        Workload(f"intervals-{millions}M", "intervals", nodes, quick, 5, "dijkstra, and rounds of NumPy"),
     )
 
 
-WORKLOADS = (*_of_size("0.1", 100_000, 300), *_of_size("1", 1_000_000, 900))
+WORKLOADS = (
+    *_of_size("0.1", 100_000, 300),
+    Workload("pairs-1k", "pairs", 1_000, 60, 5, "dijkstra from every node"),
+    *_of_size("1", 1_000_000, 900),
+)
