@@ -25,7 +25,7 @@ from gpuengine.language.parser import Parser
 from gpuengine.language.plain_clauses import PlainClause
 from gpuengine.language.preprocess import Preprocessor, describe, read_source
 from gpuengine.language.program import Aggregate, Program, Variable
-from gpuengine.language.selections import is_read, report_selections, unmerged
+from gpuengine.language.selections import report_selections, uncounted, unmerged
 from gpuengine.language.source import Buffer, SourceMap
 from gpuengine.language.stratification import SUBSUMED, bad_cycles
 from gpuengine.language.syntax import Item
@@ -112,7 +112,7 @@ def finish(
     environment = declarations.environment
     kept = {directive.relation for directive in declarations.directives}
     report_selections(lowered, declarations.relations, reporter)
-    inlined = inline(lowered, declarations.relations, kept, reporter)
+    inlined = inline(list(map(uncounted, lowered)), declarations.relations, kept, reporter)
     for rule in inlined.rules:
         report_ungrounded(rule, reporter)
     _report_cycles(inlined.rules, reporter)
@@ -155,7 +155,7 @@ def lower_clause(
     for written in scoped.heads:
         head, bound, merge = unmerged(written, reporter)
         for body in bodies:
-            body = [*body, *(part for part in bound if not is_read(part.right, body))]
+            body = [*body, *bound]
             if declarations.lattices:
                 body = declarations.lattices.met(body, declarations.relations, scoped.scope)
             if clause.dominating is not None:
@@ -180,7 +180,8 @@ def report_ungrounded(lowered: LoweredRule, reporter: Reporter) -> None:
         return
     found = ungrounded(lowered.rule)
     inside = {var for part in lowered.rule.body if isinstance(part, Aggregate) for var in part.outer}
-    named = [variable for variable in found if variable.name in lowered.variables]
+    written = [variable for variable in found if not variable.name.startswith("@")]
+    named = [variable for variable in written if variable.name in lowered.variables]
     for variable in named or found[:1]:
         start, end = lowered.variables.get(variable.name, (lowered.start, lowered.end))
         shown = variable.name.partition("@")[0]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeGuard
 
 from gpuengine.language import codes
 from gpuengine.language.diagnostics import Reporter
 from gpuengine.language.functors import INTEGRAL, NUMERIC, ORDERED
 from gpuengine.language.lowering import LoweredRule
-from gpuengine.language.normalise import Plain
-from gpuengine.language.program import Atom, Kind, Merge, Relation
-from gpuengine.language.syntax import Arg, Call, Compare, Int, Var, Wild
+from gpuengine.language.program import Atom, Comparison, Kind, Literal, Merge, Relation, Variable
 from gpuengine.language.syntax import Atom as AtomSyntax
+from gpuengine.language.syntax import Call, Compare, Int, Var, Wild
 from gpuengine.language.syntax import Merge as MergeSyntax
 
 _OPS = ("min", "max", "sum", "count", "bor", "band")
@@ -57,14 +58,18 @@ def unmerged(head: AtomSyntax, reporter: Reporter) -> tuple[AtomSyntax, list[Com
     return AtomSyntax(head.name, args, head.start, head.end), bound, Merge(place, op)
 
 
-def is_read(arg: Arg, body: Iterable[Plain]) -> bool:
-    """Does an atom of the body bind it by itself?"""
-    return isinstance(arg, Var) and any(
-        isinstance(other, Var) and other.name == arg.name
-        for part in body
-        if isinstance(part, AtomSyntax)
-        for other in part.args
-    )
+def uncounted(lowered: LoweredRule) -> LoweredRule:
+    """The rule without the equation that has a variable bound which an atom binds anyway."""
+    rule = lowered.rule
+    if rule.merge is None or rule.merge.op != "count":
+        return lowered
+    read = {arg for part in rule.body if isinstance(part, Atom) for arg in part.args}
+    body = tuple(part for part in rule.body if not (_is_counted(part) and part.right in read))
+    return lowered._replace(rule=replace(rule, body=body))
+
+
+def _is_counted(part: Literal) -> TypeGuard[Comparison]:
+    return isinstance(part, Comparison) and isinstance(part.left, Variable) and part.left.name == _COUNTED
 
 
 def report_selections(

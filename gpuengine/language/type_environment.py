@@ -26,6 +26,13 @@ from gpuengine.language.syntax import AdtDecl, Name, Pragma, RecordDecl, Subtype
 from gpuengine.language.syntax import Attribute as AttributeDecl
 
 PRIMITIVES = {type_.name: type_ for type_ in (NUMBER, UNSIGNED, FLOAT, SYMBOL)}
+WIDTHS = {
+    **dict.fromkeys(("int8", "int16", "int32", "int64"), NUMBER),
+    **dict.fromkeys(("uint8", "uint16", "uint32", "uint64"), UNSIGNED),
+    **dict.fromkeys(("float32", "float64"), FLOAT),
+    "string": SYMBOL,
+}
+"""FlowLog's names of types, for programs that do not declare them; values have 64 bits whatever they say."""
 UNKNOWN = Type("?", Kind.NUMBER, "?")  # stands for a type with a reported error, and fits everything
 
 
@@ -115,7 +122,7 @@ class TypeEnvironment:
         while (bound := scope.parameter(text)) is not None:
             text, scope = bound[0].text, bound[1]
         full = scope.resolve(text, self.types)
-        return None if full is None else self.types[full]
+        return WIDTHS.get(text) if full is None else self.types[full]
 
 
 def declare(
@@ -202,6 +209,8 @@ class _Declarer:
             while (bound := where.parameter(text)) is not None:
                 text, where = bound[0].text, bound[1]
             full = where.resolve(text, known)
+            if full is None and text in WIDTHS:
+                full = WIDTHS[text].name
             if full is None:
                 self._unknown(name, known)
             else:
