@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import gpu_model, load, machine, page, planning, scale, startup, table
+from bench import drawing, gpu_model, load, machine, page, planning, scale, startup, table
 from bench.catalogue import UnknownWorkload, Workload, catalogue, choose, record_sizes
 from bench.contenders import OURS, Contender, Ours, choose_peers, present
 from bench.prepare import Places, prepare
@@ -56,6 +56,9 @@ def build_parser() -> argparse.ArgumentParser:
     commands.add_parser("list", help="workloads, groups, peers")
     run = commands.add_parser("run", parents=[common], help="run workloads on all engines")
     run.add_argument("names", nargs="+", metavar="WORKLOAD", help="workloads, groups, or all")
+    run.add_argument(
+        "--plot", type=Path, metavar="FILE.svg", help="draw the processor seconds of each engine"
+    )
     grow = commands.add_parser("scale", parents=[common], help="generated workloads at n, 2n, 4n, 8n")
     grow.add_argument("names", nargs="+", metavar="WORKLOAD", help="generated workloads, or generated")
     read = commands.add_parser("load", parents=[common], help="reading TSV and Parquet against DuckDB")
@@ -163,6 +166,8 @@ def _show(options: argparse.Namespace, report: Report, console: Console) -> None
     if options.command == "run":
         table.print_report(report, console)
         html = page.run_page(report)
+        if options.plot is not None:
+            options.plot.write_text(drawing.draw(report), encoding="utf-8")
     elif options.command == "scale":
         scale.print_growth(report, console)
         html = scale.page(report)

@@ -16,7 +16,7 @@ CLASSES = {OURS: "s0", f"{OURS}, evaluation": "s7"} | {peer.name: f"s{i}" for i,
 _PUBLISHED_HEADERS = (
     "", "Soufflé compiled -j2, whole", "the same / our evaluation", "datafrog / our evaluation", "",
 )  # fmt: skip
-_COLOURS = (
+COLOURS = (
     "#d9480f", "#1971c2", "#4dabf7", "#2f9e44", "#9c36b5",
     "#868e96", "#495057", "#e8a100", "#0b7285", "#adb5bd",
 )  # fmt: skip
@@ -38,7 +38,7 @@ svg text { fill: var(--ink); } svg .value { fill: var(--soft); } svg .grid { str
 svg .mark { stroke: var(--bad); stroke-dasharray: 4 3; } svg .line { fill: none !important; stroke-width: 2; }
 p.note { color: var(--soft); } .key span { display: inline-block; margin-right: 1rem; }
 .key svg { width: 12px; min-width: 12px; height: 12px; margin-right: .3rem; }
-""" + "\n".join(f".s{i} {{ fill: {c}; stroke: {c}; }}" for i, c in enumerate(_COLOURS))
+""" + "\n".join(f".s{i} {{ fill: {c}; stroke: {c}; }}" for i, c in enumerate(COLOURS))
 
 
 def table(headers: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> str:

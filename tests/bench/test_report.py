@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench import compare, page, published, svg, table
+from bench import compare, drawing, page, published, svg, table
 from bench.cli import main
 from bench.prepare import Places
 from bench.results import Outcome, Report, Sample, WorkloadResult, geometric_mean
@@ -143,3 +143,13 @@ def test_a_run_writes_its_reports_and_its_exit_code_tells(
 def test_a_wrong_name_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "closure-chian"]) == 2
     assert "no workload or group named 'closure-chian'" in capsys.readouterr().err
+
+
+def test_drawing(report: Report) -> None:
+    drawn = drawing.draw(report)
+    root = ElementTree.fromstring(drawn)
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"closure-chain", "gpuengine", "duckdb-cte", "0.99"} <= set(texts)
+    assert "processor seconds, least of 1; abacus" in drawn
+    with pytest.raises(ValueError, match="nothing was measured"):
+        drawing.draw(Report(MACHINE, {"threads": 2, "repeat": 1}, 0.188, {}, []))
