@@ -99,7 +99,7 @@ class FileSystem:
     def write_text(self, path: str, text: str) -> None:
         """Write a file; who reads it finds what it was or what it is now, never a part."""
         with _failures(f"can't write {path}"):
-            local = self._local(path)
+            local = self.local(path)
             if local is not None:
                 _replace_text(local, text)
                 return
@@ -120,7 +120,7 @@ class FileSystem:
     def sync(self, path: str) -> None:
         """Wait until a folder with all that is in it is on the disk, where that is this machine's."""
         with _failures(f"can't write {path}"):
-            local = self._local(path)
+            local = self.local(path)
             for folder, _, names in os.walk(local) if local is not None else ():
                 for name in names:
                     _sync_file(Path(folder) / name)
@@ -170,7 +170,7 @@ class FileSystem:
         On this machine's own file system the lock goes with the process. Elsewhere it is a file, which a
         process that is killed leaves behind, and as good as the store's promise that only one can make it.
         """
-        local = self._local(path)
+        local = self.local(path)
         if local is not None:
             lock = WriterLock.acquire(local)
             try:
@@ -233,7 +233,7 @@ class FileSystem:
         place = self._path(path)
         return place.getFileSystem(self._conf), place
 
-    def _local(self, path: str) -> Path | None:
+    def local(self, path: str) -> Path | None:
         """The path if it is one of this machine's own file system."""
         system, place = self._at(path)
         uri = system.makeQualified(place).toUri()

@@ -8,13 +8,15 @@ old ones and then replaces the JSON file, in one step: until then nothing has ch
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-from gpuengine.errors import GpuEngineError, Interrupted, SparkError, StoreError
+from gpuengine.errors import GpuEngineError, Interrupted, MemoryBudgetError, SparkError, StoreError
 from gpuengine.language.editing import ProgramText
 from gpuengine.language.program import Program
 from gpuengine.planning.prepared import Prepared, prepare
@@ -22,10 +24,11 @@ from gpuengine.relation import RelationView
 from gpuengine.spark_bridge.carriers import Carriers, column, find_carriers, has_no_carrier
 from gpuengine.spark_bridge.checking import Checked, check_inputs
 from gpuengine.spark_bridge.declarations import create_views
+from gpuengine.spark_bridge.driver_updates import DriverState, DriverUpdate
 from gpuengine.spark_bridge.encoding import Dictionaries, Encoded, encode_inputs
 from gpuengine.spark_bridge.failures import spark_failures
 from gpuengine.spark_bridge.filesystem import FileSystem, join
-from gpuengine.spark_bridge.frames import Held, Keeper, nothing, union
+from gpuengine.spark_bridge.frames import Held, Keeper, arrow_batches, frame_of, nothing, union
 from gpuengine.spark_bridge.materialisation import (
     DriverResults,
     Listener,
@@ -37,9 +40,10 @@ from gpuengine.spark_bridge.placement import ClusterResults, carry, given_facts
 from gpuengine.spark_bridge.progress import JobWatch, SparkReport
 from gpuengine.spark_bridge.replays import was_applied
 from gpuengine.spark_bridge.sessions import check_session
-from gpuengine.spark_bridge.strata import Insertion, Limits, StrataRun
+from gpuengine.spark_bridge.strata import Insertion, Limits, StrataRun, rules_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 MANIFEST = "saved.json"
@@ -174,8 +178,10 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
         encoded = Encoded({}, self._dictionaries(), {})
         return ClusterResults(self._prepared, self._state.carriers, encoded, held, {}, Keeper())
 
-    def _held(self, pieces: Mapping[str, list[tuple[str, int]]]) -> dict[str, Held]:
-        relations = self._carried.program.relations
+    def _held(
+        self, pieces: Mapping[str, list[tuple[str, int]]], names: Iterable[str] | None = None
+    ) -> dict[str, Held]:
+        relations = self._carried.program.relations if names is None else names
         return {name: self._relation(name, pieces.get(name, [])) for name in relations}
 
     def _relation(self, name: str, pieces: list[tuple[str, int]]) -> Held:
@@ -204,9 +210,10 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
     ) -> dict[str, int]:
         """Add facts and what follows from them; says how many facts each relation that changed has gained.
 
-        With `batch`, a stream and a number, nothing happens if that was inserted before.
-        Strata that read a changed relation under negation or in an aggregate are evaluated anew, and may
-        lose facts; all others are only extended.
+        With `batch`, a stream and a number, nothing happens if that was inserted before. If all facts are at
+        most `limits.finished`, an engine on the driver maintains them. Else the cluster extends them; strata
+        that read a changed relation under negation or in an aggregate are evaluated anew there, and may lose
+        facts.
         """
         check_session(self.spark)
         jobs = JobWatch(self.spark)
@@ -218,6 +225,10 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
                 checked = check_inputs(self._prepared.program.relations, frames, nulls=nulls)
                 encoded = self._encoded(checked)
                 given = given_facts(self.spark, self._carried, encoded.frames, own=False)
+            rows = sum(one.rows for one in checked.values())
+            changed = self._on_driver(given, {}, rows, limits or Limits(), jobs)
+            if changed is not None:
+                return self._commit_update(encoded, changed, batch)
             before, stated = self._held(self._state.relations), self._held(self._state.stated)
             keeper = Keeper()
             run = self._run(keeper, jobs, limits, watch)
@@ -240,7 +251,11 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
         limits: Limits | None = None,
         watch: Listener | None = None,
     ) -> dict[str, int]:
-        """Remove given facts, and compute everything anew without them; facts that rules derive stay."""
+        """Remove given facts and what follows from them alone; facts that rules derive otherwise stay.
+
+        If all facts are at most `limits.finished`, an engine on the driver maintains them. Else the cluster
+        computes everything anew.
+        """
         check_session(self.spark)
         jobs = JobWatch(self.spark)
         with self._changing("deleting facts"):
@@ -248,6 +263,10 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
             checked = check_inputs(self._prepared.program.relations, frames, nulls=nulls)
             encoded = self._encoded(checked)
             given = given_facts(self.spark, self._carried, encoded.frames, own=False)
+            rows = sum(one.rows for one in checked.values())
+            changed = self._on_driver({}, given, rows, limits or Limits(), jobs)
+            if changed is not None:
+                return self._commit_update(encoded, changed, None)
             stated = self._held(self._state.stated)
             keeper = Keeper()
             left = {**stated, **{n: self._new(keeper, n, stated[n], held) for n, held in given.items()}}
@@ -280,6 +299,90 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
                     path.startswith(f"{generation}/") for path in used
                 ):
                     self._files.delete(join(self.path, generation))
+
+    def _on_driver(
+        self, plus: Mapping[str, Held], minus: Mapping[str, Held], rows: int, limits: Limits, jobs: JobWatch
+    ) -> DriverUpdate | None:
+        """What an update by an engine on the driver comes to, if all facts and `rows` new ones fit there."""
+        state, started = self._state, time.perf_counter()
+        rules = [rule for stratum in self._carried.plan(state.wanted).strata for rule in rules_of(stratum)]
+        derived = {rule.head.relation for rule in rules}
+        taken = {name: state.relations.get(name, []) for name in derived}
+        pieces = (piece for each in (taken, state.stated) for all in each.values() for piece in all)
+        if "driver" not in limits.methods or rows + sum(count for _, count in pieces) > limits.finished:
+            return None
+        with jobs.named("fetching facts to the driver"):
+            came, went = (
+                {name: list(arrow_batches(held.frame, rows=held.rows)) for name, held in each.items()}
+                for each in (plus, minus)
+            )
+            stated, known = (
+                {name: self._fetched(name, pieces) for name, pieces in each.items()}
+                for each in (state.stated, taken)
+            )
+        try:
+            engine = DriverState(self._carried.with_rules(rules, ()), state.carriers, stated, known)
+            found = engine.update(came, went)
+        except MemoryBudgetError:
+            return None
+        seconds = time.perf_counter() - started
+        why = f"its facts are at most {limits.finished:,}, and one engine maintains them"
+        self.report = SparkReport("driver", why, [], seconds, jobs.shuffle_bytes())
+        return found
+
+    def _commit_update(
+        self, encoded: Encoded, changed: DriverUpdate, batch: tuple[str, int] | None
+    ) -> dict[str, int]:
+        earlier = self.counts
+        state = self._next(encoded)
+        if batch is not None:
+            state.streams[batch[0]] = batch[1]
+        for kind, pieces, saved in (
+            ("stated", changed.stated, state.stated),
+            ("relations", changed.relations, state.relations),
+        ):
+            for name, piece in pieces.items():
+                new = self._sent(state, kind, name, piece.table)
+                before = [] if piece.replaces else saved.get(name, [])
+                saved[name] = self._few(state, kind, name, [*before, *new])
+        self._replace_state(state)
+        return {name: rows - earlier[name] for name, rows in self.counts.items() if rows != earlier[name]}
+
+    def _fetched(self, name: str, pieces: list[tuple[str, int]]) -> list[pa.Table | pa.RecordBatch]:
+        """The facts of a relation on the driver; its own files it reads without a job."""
+        import pyarrow.parquet as pq
+
+        folders = [self._files.local(join(self.path, path)) for path, _ in pieces]
+        if all(folder is not None for folder in folders):
+            return [pq.read_table(folder) for folder in folders]
+        held = self._relation(name, pieces)
+        return list(arrow_batches(held.frame, rows=held.rows))
+
+    def _sent(self, state: _State, kind: str, name: str, table: pa.Table | None) -> list[tuple[str, int]]:
+        """A new piece of a relation from the driver, which writes its own files without a job."""
+        import pyarrow.parquet as pq
+
+        if table is None:
+            return []
+        at = _place(state.generation, kind, name)
+        folder = self._files.local(join(self.path, at))
+        if folder is None:
+            partitions = 1 + (table.nbytes >> 25)
+            frame = frame_of(self.spark, table, partitions=partitions)
+            return self._written(state, kind, name, Held(frame, table.num_rows))
+        self._files.delete(join(self.path, at))  # what an update that failed has left
+        with _file_failures(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            pq.write_table(table, folder / "part-00000.parquet", compression="snappy")
+        return [(at, table.num_rows)]
+
+    def _few(
+        self, state: _State, kind: str, name: str, pieces: list[tuple[str, int]]
+    ) -> list[tuple[str, int]]:
+        """Pieces of a relation, as one if they have become many."""
+        if len(pieces) <= MOST_PIECES:
+            return pieces
+        return self._written(state, f"whole-{kind}", name, self._relation(name, pieces))
 
     def _told(self, run: StrataRun, jobs: JobWatch, why: str) -> None:
         seconds = sum(stratum.seconds for stratum in run.reports)
@@ -323,9 +426,7 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
                 ]
         for name, held in insertion.delta.items():
             pieces = [*state.relations.get(name, []), *self._written(state, "relations", name, held)]
-            if len(pieces) > MOST_PIECES:
-                pieces = self._written(state, "whole", name, self._relation(name, pieces))
-            state.relations[name] = pieces
+            state.relations[name] = self._few(state, "relations", name, pieces)
         for name, held in insertion.anew.items():
             state.relations[name] = self._written(state, "relations", name, held)
         self._replace_state(state)
@@ -467,11 +568,26 @@ def _derived(prepared: Prepared, wanted: Iterable[str]) -> list[str]:
     return [name for stratum in prepared.plan(wanted).strata for name in stratum.relations]
 
 
+def _place(generation: int, kind: str, name: str) -> str:
+    """Where a new piece of a relation is, below the directory."""
+    return f"generation-{generation}/{kind}/{quote(name, safe='')}"
+
+
+@contextmanager
+def _file_failures(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"can't write {folder}: {error.strerror or error}; nothing was changed") from error
+
+
 def _write(
     spark: SparkSession, path: str, generation: int, kind: str, name: str, held: Held
 ) -> list[tuple[str, int]]:
     """One new piece of a relation."""
-    at = f"generation-{generation}/{kind}/{quote(name, safe='')}"
+    at = _place(generation, kind, name)
+    if held.rows == 0:
+        return []
     held.frame.write.mode("overwrite").parquet(join(path, at))
-    rows = spark.read.parquet(join(path, at)).count()
+    rows = held.rows if held.rows is not None else spark.read.parquet(join(path, at)).count()
     return [(at, rows)] if rows else []

@@ -318,12 +318,9 @@ class StrataRun:
         return {name: self._sent_back(found[0], name) for name in wanted}
 
     def _sent_back(self, results: Results, name: str) -> Held:
-        import pyarrow as pa
-
-        batches = list(results.batches(name))
-        if not batches:
+        if not results.count(name):
             return nothing(self.spark, self.prepared.program.relations[name], self.carriers)
-        table = pa.Table.from_batches(batches)
+        table = results.table(name)
         return Held(frame_of(self.spark, table), table.num_rows)
 
 

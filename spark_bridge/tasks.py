@@ -18,7 +18,6 @@ from gpuengine.evaluation.options import Options
 from gpuengine.evaluation.placement.accelerator import find_accelerator
 from gpuengine.evaluation.placement.budget import Budget
 from gpuengine.evaluation.progress import Progress
-from gpuengine.evaluation.rules.database import Database
 from gpuengine.kernels.cpu.jit import cache_directory
 from gpuengine.language.program import Kind, Relation
 from gpuengine.loading import encode_rule_facts
@@ -178,9 +177,7 @@ class CarriedProgram:
             for name, own in encode_rule_facts(program.rules, dictionary).items():
                 loaded[name].insert(*own)
         for name, pieces in tables.items():
-            for piece in pieces:
-                ids = self._encoded(program.relations[name], piece, dictionary)
-                loaded[name].insert(ids, piece.num_rows if ids or piece.num_rows == 0 else 1)
+            self.insert(loaded[name], pieces, dictionary)
         found = evaluate(
             facts,
             Options.read(threads=threads, memory=memory, backend=backend, device=device),
@@ -189,7 +186,16 @@ class CarriedProgram:
             stop=np.zeros(1, np.int64) if stop is None else stop,
         )
         assert found.database is not None
-        return Results(self, found.database)
+        return Results(self, found.database.tables, dictionary)
+
+    def insert(
+        self, facts: Table, pieces: Iterable[pa.Table | pa.RecordBatch], dictionary: Dictionary
+    ) -> None:
+        """Add carriers to the table of a relation."""
+        relation = self.prepared.program.relations[facts.name]
+        for piece in pieces:
+            ids = self._encoded(relation, piece, dictionary)
+            facts.insert(ids, piece.num_rows if ids or piece.num_rows == 0 else 1)
 
     def _encoded(
         self, relation: Relation, piece: pa.Table | pa.RecordBatch, dictionary: Dictionary
@@ -212,21 +218,28 @@ class CarriedProgram:
 
 
 class Results:
-    """What an evaluation derived, as carriers."""
+    """The facts of relations as carriers."""
 
-    def __init__(self, carried: CarriedProgram, database: Database) -> None:
+    def __init__(self, carried: CarriedProgram, facts: Mapping[str, Scheme], dictionary: Dictionary) -> None:
         self._carried = carried
-        self._database = database
+        self._facts = facts
+        self._dictionary = dictionary
 
     def count(self, relation: str) -> int:
-        return len(self._database.tables[relation])
+        return len(self._facts[relation])
+
+    def table(self, relation: str) -> pa.Table:
+        """All facts of a relation that has some."""
+        import pyarrow as pa
+
+        return pa.Table.from_batches(self.batches(relation))
 
     def batches(self, relation: str, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The facts of a relation as frames of carriers have them, at most about `rows` at a time."""
         import pyarrow as pa
 
         declared = self._carried.prepared.program.relations[relation]
-        scheme = self._database.tables[relation]
+        scheme = self._facts[relation]
         if not declared.attributes:
             if len(scheme):
                 yield pa.RecordBatch.from_arrays([pa.array([0], pa.int64())], names=[column(0)])
@@ -242,7 +255,7 @@ class Results:
     def _carried_values(self, kind: Kind, space: str, ids: np.ndarray) -> pa.Array:
         import pyarrow as pa
 
-        dictionary = self._database.dictionary
+        dictionary = self._dictionary
         if kind is Kind.SYMBOL:
             return dictionary.text(ids).to_arrow(large=False)
         words = dictionary.values(space, ids).view(np.int64)

@@ -127,9 +127,10 @@ def ids(spark: SparkSession, path: str) -> dict[str, int]:
         (MUTUAL, "driver", "rounds", [{"edge": 5}, {"edge": 4, "even": 2}, {"halt": 1, "both": 3}]),
         (SHARED, "cluster", "rounds", [{"broader": 3, "kind": 3}, {"narrower": 3, "same": 2}]),
         (SHARED, "driver", "driver", [{"narrower": 4}, {"kind": 4, "broader": 2}]),
+        (LAYERS, "driver", "driver", [{"edge": 6, "start": 1}, {"edge": 5, "path": 2, "start": 2}]),
         (TEXTS, "executor", "rounds", [{"word": 4, "link": 3}, {"link": 3, "word": 3, "long": 2}]),
     ],
-    ids=["layers", "mutual", "shared", "shared-driver", "texts"],
+    ids=["layers", "mutual", "shared", "shared-driver", "layers-driver", "texts"],
 )
 def test_a_stream_of_updates(
     spark: SparkSession, tmp_path: Path, program: str, where: str, method: str, stream: list[dict[str, int]]
@@ -153,6 +154,7 @@ def test_a_stream_of_updates(
         changes = {name: len(rows) - len(earlier[name]) for name, rows in after.items()}
         assert gained == {name: change for name, change in changes.items() if change}
         assert saved.report is not None
+        assert saved.report.where == ("driver" if method == "driver" else "cluster")
         for stratum in saved.report.strata:
             if set(stratum.relations) & (EXTENDED | AGGREGATES):
                 assert (stratum.method == "extended") == (set(stratum.relations) <= EXTENDED), stratum

@@ -129,7 +129,7 @@ def test_two_writers_are_kept_apart(
             results.save(path, replace=True)
         assert rows_of(other["path"]) == paths(EDGES)
     with monkeypatch.context() as patched:
-        patched.setattr(FileSystem, "_local", lambda self, at: None)  # as on a store without locks
+        patched.setattr(FileSystem, "local", lambda self, at: None)  # as on a store without locks
         with (
             files.writing(path),
             pytest.raises(StoreError, match=r"writer.lock\n  hint: wait until that process"),
@@ -206,7 +206,7 @@ def test_what_fails_after_the_change_says_that_it_happened(
 
         with monkeypatch.context() as patched, pytest.raises(GpuEngineError, match=said) as caught:
             patched.setattr(Keeper, "release", fail)
-            saved.insert({"edge": edges(spark, [(number, number + 1)])})
+            saved.insert({"edge": edges(spark, [(number, number + 1)])}, limits=ONLY["rounds"])
         told = str(caught.value) + "".join(getattr(caught.value, "__notes__", ()))
         assert "the change is committed" in told and "nothing was changed" not in told
         assert rows_of(open_saved(spark, path)["edge"]) == rows_of(saved["edge"])
