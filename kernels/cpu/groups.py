@@ -225,6 +225,11 @@ class BestValues:
         return self.keys.nbytes + self.ids.nbytes + self._best.nbytes + 9 * len(self._state)
 
     @property
+    def near(self) -> int:
+        """How many keys are to be told next."""
+        return int(self._counts[0])
+
+    @property
     def is_told(self) -> bool:
         """Is there no key with a better value than was told?"""
         return not self._counts.any()

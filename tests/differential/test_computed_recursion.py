@@ -309,3 +309,17 @@ d(min max(y - 9000, -20000000)) :- d(y), y < 20.
     assert derived(program, "n") == {(x,) for x in range(3001)}
     assert derived(program, "d") == {(-20000000,)}
     assert only_compiled["begun"]
+
+
+@pytest.mark.parametrize("fan", [5_000, 20_000])
+def test_many_best_values_in_one_round(fan: int) -> None:
+    """More than there is room for when the loop begins; of the larger number it tells none itself."""
+    program = """
+.decl edge(x: number, y: number, w: number)
+.decl p(x: number, d: number)
+p(0, min 0).
+p(y, min d + w) :- p(x, d), edge(x, y, w).
+"""
+    edges = [(0, 1, 1), (1, 2, 1), *((2, x, x) for x in range(3, fan)), (fan - 1, fan, 5)]
+    wanted = {(0, 0), (1, 1), (2, 2), *((x, x + 2) for x in range(3, fan)), (fan, fan + 6)}
+    assert derived(program, "p", edge=edges) == wanted

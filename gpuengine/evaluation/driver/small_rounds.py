@@ -115,7 +115,8 @@ class SmallRounds:
             elif status == rounds.RELATION_FULL:
                 table = self._tables[control[rounds.CONTROL_RELATION]]
                 before_growth(next(k for k, (_, _, head) in enumerate(self.programs) if head is table))
-                table.reserve(max(ROOM_ROWS, table.rows.count >> 2))
+                waiting = self._merges[table.name].best.near
+                table.reserve(max(ROOM_ROWS, table.rows.count >> 2, waiting))
             elif status == rounds.HALTED:
                 raise Interrupted("stopped")
             else:
