@@ -24,7 +24,7 @@ from gpuengine.loading import encode_rule_facts
 from gpuengine.machine import usable_cores
 from gpuengine.planning.prepared import Prepared
 from gpuengine.schemes.contract import Scheme
-from gpuengine.schemes.table import as_table
+from gpuengine.schemes.table import Table, as_table
 from gpuengine.spark_bridge.carriers import STRING, Carriers, column
 from gpuengine.terms.dictionary import Dictionary
 
