@@ -15,6 +15,7 @@ from gpuengine.kernels.cuda.join_kernels import TILE, expand_matches, expand_pro
 from gpuengine.kernels.cuda.rowindex import Matches
 from gpuengine.kernels.cuda.rows import Rows
 
+UNKNOWN = -1
 _FILTER_BYTES = 24
 """What a filter or a sink takes for a binding beside its columns."""
 
@@ -30,7 +31,10 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Found:
-    """The matches of a batch's bindings for one probe; `total` candidates in all, `offsets` by binding."""
+    """The matches of a batch's bindings for one probe; `total` candidates in all, `offsets` by binding.
+
+    `total` is UNKNOWN if nobody has waited for it.
+    """
 
     probe: IndexProbe
     batch: Batch
@@ -51,6 +55,12 @@ def count_found(device: Device, probe: IndexProbe, batch: Batch, matches: Matche
     offsets = device.offsets(matches.counts)
     total = int(device.read(offsets[batch.count :])[0])
     return Found(probe, batch, matches, offsets, total)
+
+
+def number_found(device: Device, probe: IndexProbe, batch: Batch) -> Found:
+    """Look up and number candidates without waiting for their total."""
+    matches = find(device, probe, batch)
+    return Found(probe, batch, matches, device.offsets(matches.counts), UNKNOWN)
 
 
 def choose(

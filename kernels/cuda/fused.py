@@ -25,8 +25,13 @@ class FusedInsert:
     checks: tuple[tuple[int, int], ...]
     sources: tuple[tuple[bool, int], ...]
 
-    def launch(self, device: Device, found: Found, base: int, end: int, sink: Insert, out: Rows) -> int:
-        """Insert candidates [base, end), for which `out` has room; returns how many rows it has then."""
+    def launch(
+        self, device: Device, found: Found, base: int, end: int, sink: Insert, out: Rows
+    ) -> tuple[int, int]:
+        """Insert candidates [base, end), of which not all need be there, and for which `out` has room.
+
+        Returns how many rows it has then, and how many candidates there are in all.
+        """
         index, batch, keyset = found.probe.index, found.batch, sink.keyset
         checks: list[Array] = []
         for j, register in self.checks:
@@ -42,7 +47,7 @@ class FusedInsert:
         # Columns that are not there are read from where the first one is, times a stride of 0.
         from_match += [from_match[0]] * (_MOST_COLUMNS - len(columns))
         is_bitmap = keyset.kind == BITMAP
-        counter = device.full(1, out.count, np.uint64)
+        counter = device.full(2, out.count, np.uint64)
         device.launch(
             expand_and_insert,
             -(-(end - base) // TILE),
@@ -66,7 +71,8 @@ class FusedInsert:
             out.capacity,
             counter,
         )
-        return int(device.read(counter)[0])
+        rows, total = device.read(counter)
+        return int(rows), int(total)
 
 
 def plan_fused(probe: IndexProbe, sink: Insert) -> FusedInsert | None:

@@ -121,14 +121,20 @@ def expand_and_insert(
 
     Candidates are never written: a tile remembers which of its eight were new, takes that many rows at once
     from `counter`, and makes those candidates again. The key is the sum of value times stride, less
-    `least_key`. `shape` is what `pack_shape` makes of the rest.
+    `least_key`. `shape` is what `pack_shape` makes of the rest. There may be fewer candidates than `end`: how
+    many there are, whoever launches this need not know before, and finds beside the counter after.
     """
+    total = np.int64(offsets[bindings])
+    if tile == 0:
+        counter[1] = np.uint64(total)
     arity = shape & np.int64(7)
     checks = (shape >> 3) & np.int64(3)
     is_bitmap = shape & np.int64(32)
     from_match = shape >> 6
     first = base + tile * np.int64(TILE)
-    last = min(first + np.int64(TILE), end)
+    last = min(first + np.int64(TILE), min(end, total))
+    if first >= last:
+        return
     first_binding = span_of(offsets, bindings, first)
     fresh = np.int64(0)
     found = np.int64(0)

@@ -21,6 +21,7 @@ from gpuengine.kernels.contract import (
     Contains,
     Domain,
     Exists,
+    IndexProbe,
     Insert,
     Pipeline,
     Probe,
@@ -30,7 +31,16 @@ from gpuengine.kernels.contract import (
 from gpuengine.kernels.cuda.batch import Batch
 from gpuengine.kernels.cuda.columns import keep_equal
 from gpuengine.kernels.cuda.devices.device import Device
-from gpuengine.kernels.cuda.expansion import Found, choose, expand, expand_probe, pair_all, pair_matches
+from gpuengine.kernels.cuda.expansion import (
+    UNKNOWN,
+    Found,
+    choose,
+    expand,
+    expand_probe,
+    number_found,
+    pair_all,
+    pair_matches,
+)
 from gpuengine.kernels.cuda.filters import Filters
 from gpuengine.kernels.cuda.fused import FusedInsert, plan_fused
 from gpuengine.kernels.cuda.liveness import needed_registers, rows_read
@@ -43,6 +53,8 @@ _ASK_BELOW = 8
 _WORTH_A_WAIT = 1 << 16
 """Of so many bindings those that fail are dropped before they are inserted; fewer are just passed over,
 because learning how many are left takes longer."""
+_LEAST_EXPECTED = 1 << 10
+"""So many candidates are asked for at least while nobody knows how many there are."""
 T = TypeVar("T")
 
 
@@ -65,6 +77,7 @@ class Program:
         self._needed = needed_registers(pipeline)
         self._reads = rows_read(pipeline)
         self._work: Iterator[None] = iter(())
+        self._expected = 0
         self._out = Rows(device, 0)
 
     def run(self, out: Rows, start: int, end: int) -> Status:
@@ -149,7 +162,7 @@ class Program:
             if not isinstance(operation, Contains | Exists | Compare):
                 batch = batch.compact(self._needed[number])
                 if isinstance(operation, Probe) and batch.count:
-                    return number, batch, list(choose(self.device, operation, batch, self._needed[number]))
+                    return number, batch, self._find(number, operation, batch)
                 break
             self._filters.apply(operation, batch, chosen)
             number += 1
@@ -157,6 +170,18 @@ class Program:
             if batch.count >= _WORTH_A_WAIT or not isinstance(self.pipeline.sink, Insert):
                 batch = batch.compact(self._needed[number])
         return number, batch, []
+
+    def _find(self, number: int, probe: Probe, batch: Batch) -> list[tuple[int, Found]]:
+        """The matches of each part of a batch; where one kernel does the rest, nobody waits for how many."""
+        if len(probe.alternatives) == 1 and self._fused(number, probe.alternatives[0]) is not None:
+            return [(0, number_found(self.device, probe.alternatives[0], batch))]
+        return list(choose(self.device, probe, batch, self._needed[number]))
+
+    def _fused(self, number: int, probe: IndexProbe) -> FusedInsert | None:
+        """How one kernel expands and inserts, if the probe is the last operation and the kernel can."""
+        sink = self.pipeline.sink
+        is_last = number == len(self.pipeline.operations) - 1
+        return plan_fused(probe, sink) if is_last and isinstance(sink, Insert) else None
 
     def _scan(self, number: int, scan: Scan, batch: Batch, chosen: dict[int, int]) -> Iterator[None]:
         rows = scan.rows
@@ -173,12 +198,10 @@ class Program:
             yield from self._solve(number + 1, grown, chosen)
 
     def _probe(self, number: int, found: Found, chosen: dict[int, int]) -> Iterator[None]:
-        sink = self.pipeline.sink
-        if isinstance(sink, Insert) and number == len(self.pipeline.operations) - 1:
-            fused = plan_fused(found.probe, sink)
-            if fused is not None:
-                yield from self._insert_fused(fused, found, sink)
-                return
+        sink, fused = self.pipeline.sink, self._fused(number, found.probe)
+        if fused is not None and isinstance(sink, Insert):
+            yield from self._insert_fused(fused, found, sink)
+            return
 
         def make(base: int, end: int) -> Batch:
             return expand_probe(found, pair_matches(self.device, found, base, end), self._needed[number + 1])
@@ -187,16 +210,21 @@ class Program:
             yield from self._solve(number + 1, grown, chosen)
 
     def _insert_fused(self, fused: FusedInsert, found: Found, sink: Insert) -> Iterator[None]:
-        base = 0
-        while base < found.total and not self.stop[0]:
-            room = yield from self._room(found.total - base)
+        """Expand and insert as many as the last time lead one to expect, until the number is known."""
+        base, total = 0, found.total
+        while (total == UNKNOWN or base < total) and not self.stop[0]:
+            expected = max(2 * self._expected, found.batch.count, _LEAST_EXPECTED)
+            wanted = expected if total == UNKNOWN else total - base
+            room = yield from self._room(wanted)
             if self._out.count + room >= sink.keyset.most:
                 # However many candidates there are, no more can be new.
-                room = found.total
-            end = min(base + room, base + self.device.chunk_items, found.total)
-            self._out.count = fused.launch(self.device, found, base, end, sink, self._out)
+                room = wanted
+            end = base + min(room, self.device.chunk_items, wanted)
+            self._out.count, total = fused.launch(self.device, found, base, end, sink, self._out)
+            end = min(end, total)
             self.candidates += end - base
             base = end
+        self._expected = max(total, 0)
 
     def _sink(self, batch: Batch) -> Iterator[None]:
         start, most = 0, batch.count

@@ -85,8 +85,8 @@ def cost_of(backend: Backend, driver: Any, operations: tuple[Operation, ...], si
 
 
 @pytest.mark.parametrize("end", [1000, ID_END], ids=["bitmap", "hashed"])
-def test_two_atoms_wait_twice(backend: Backend, end: int) -> None:
-    """Once for the number of candidates, once for the number of new rows; nothing but those numbers moves.
+def test_two_atoms_wait_once(backend: Backend, end: int) -> None:
+    """For the number of candidates together with that of new rows; nothing but those numbers moves.
 
     The launches are: look up, scan, set the counter, and the kernel that does all the rest.
     """
@@ -94,12 +94,12 @@ def test_two_atoms_wait_twice(backend: Backend, end: int) -> None:
     probe = Probe((IndexProbe(index_of(backend, rows, 1000), Domain.ALL, (0,), (write(2),)),))
     keyset = backend.keyset(2, [(0, end)] * 2, 1 << 14)
     cost = cost_of(backend, rows, (probe,), Insert(keyset, (2, 1)))
-    assert cost.syncs <= 2 and cost.launches <= 4
+    assert cost.syncs <= 1 and cost.launches <= 4
     assert cost.uploaded == 0 and cost.downloaded <= 16
 
 
 def test_nothing_to_join_waits_once(backend: Backend) -> None:
-    """No candidates: no kernel expands them."""
+    """That there are no candidates is learnt from the kernel that would expand them."""
     rows, empty = relation(backend, 1000), relation(backend, 0)
     probe = Probe((IndexProbe(index_of(backend, empty, 1000), Domain.ALL, (0,), (write(2),)),))
     keyset = backend.keyset(2, [(0, 1000)] * 2, 1 << 14)
@@ -108,7 +108,7 @@ def test_nothing_to_join_waits_once(backend: Backend) -> None:
     program = backend.program(pipeline)
     meter = Meter(backend)
     assert program.run(out, 0, rows.count) is Status.DONE and out.count == 0
-    assert meter.read().syncs <= 1 and meter.read().launches <= 2
+    assert meter.read().syncs <= 1 and meter.read().launches <= 4
 
 
 def test_a_copy_waits_for_nothing_but_the_new_rows(backend: Backend) -> None:
