@@ -272,8 +272,24 @@ class TreeBuilder:
     def make_atom(self, start: int, end: int, name: Name, args: list[Arg]) -> Atom:
         return Atom(name, args, start, end)
 
-    def make_comparison(self, start: int, end: int, left: Arg, op: Token, right: Arg) -> Compare:
-        return Compare(op[1], left, right, start, end)
+    def make_comparison(self, start: int, end: int, left: Arg, op: Token, right: Arg) -> Term:
+        return self._compare(op[1], left, right, start, end)
+
+    def _compare(self, op: str, left: Arg, right: Arg, start: int, end: int) -> Term:
+        """Two records that are written down are equal if their parts are, whatever type they may have."""
+        if (
+            op != "="
+            or not (isinstance(left, Record) and isinstance(right, Record))
+            or len(left.args) != len(right.args)
+        ):
+            return Compare(op, left, right, start, end)
+        self._nested += 1
+        parts = [
+            self._compare(op, one, other, start, end)
+            for one, other in zip(left.args, right.args, strict=True)
+            if not isinstance(one, Wild) and not isinstance(other, Wild)
+        ]
+        return Conj(parts) if parts else Bool(True, start, end)
 
     def make_string_comparison(self, start: int, end: int, op: Token, left: Arg, right: Arg) -> Compare:
         return Compare(op[1], left, right, start, end)

@@ -43,7 +43,7 @@ TRIGGERS = {
     codes.NO_COMMON_SUBTYPE: N
     + ".type A <: number .type B <: number .decl a(x: A) .decl b(x: B)\nn(x) :- a(x), b(x).",
     codes.NOT_A_SUBTYPE: N + ".type A <: number .decl a(x: A)\na(x) :- n(x).",
-    codes.UNKNOWN_RECORD: N + "n(1) :- [1] = [1].",
+    codes.UNKNOWN_RECORD: N + "n(1) :- [1] != [1].",
     codes.ARGUMENT_COUNT: N + "n(strlen()).",
     codes.CAST: '.decl f(x: float)\nf(as("a", float)).',
     codes.PATTERN: N + '.decl s(x: symbol)\nn(1) :- s(x), !match("(a)\\\\1", x).',
