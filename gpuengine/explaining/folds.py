@@ -41,6 +41,12 @@ def is_kept(literal: Literal) -> bool:
     return isinstance(literal, Atom) and literal.relation.startswith(_KEPT)
 
 
+def as_it_is(literal: Literal) -> Literal:
+    """What it says, by the name of the relation itself."""
+    assert isinstance(literal, Atom)
+    return replace(literal, relation=literal.relation.removeprefix(_KEPT))
+
+
 def with_kept(relations: Mapping[str, Scheme], program: Program) -> dict[str, Scheme]:
     """Relations, those that are made of many values by their other names too."""
     folded = {name for name, merges in _folds(program).items() if name in relations}

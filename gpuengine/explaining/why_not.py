@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpuengine.explaining.explain import Known, asked_atom
+from gpuengine.explaining.folds import as_it_is, is_kept
 from gpuengine.explaining.instances import Given, Questions, with_inverses
 from gpuengine.explaining.proof import spell_value
 from gpuengine.explaining.rules import WrittenRule, WrittenRules
@@ -178,6 +179,8 @@ class _Trier:
         }
         words = {one: spell_value(value, one.type) for one, value in values.items()}
         literal = order[tried]
+        if is_kept(literal):
+            literal = as_it_is(literal)
         shown = spell(literal, words)
         others = count > 1 or not is_whole
         if isinstance(literal, Negation):
@@ -193,7 +196,7 @@ class _Trier:
             place,
             because + (", nor for the other bindings" if others else ""),
             describe(literal),
-            tuple(describe(part) for part in order[:tried]),
+            tuple(describe(part) for part in order[:tried] if not is_kept(part)),
             count,
             not is_whole,
             {one.name: value for one, value in values.items() if is_named(one)},

@@ -280,3 +280,29 @@ def test_proofs_show_what_is_added_up() -> None:
     )
     text = str(kb.explain("p(1, 14)"))
     assert "11 from 2 rows: (w) = (5), (6)" in text
+    assert "there is no p(2, 9)" in str(kb.why_not("p(2, 9)"))
+
+
+def test_rules_of_sums_come_and_go() -> None:
+    kb = _loaded(
+        ".decl e(x: number, w: number)\n.decl p(x: number, w: number)\np(x, sum w) :- e(x, w).\n",
+        {"e": [(1, 5), (1, 6), (2, 1)]},
+    )
+    more = "p(x, sum 1) :- p(y, w), w > 1, e(x, y)."
+    with kb.update() as update:
+        update.add_rules(more)
+    assert sorted(update.change["p"].inserted.to_pylist()) == [(2, 2)]
+    with kb.update() as update:
+        update.remove_rules(more)
+    assert rows_of(kb, "p") == {(1, 11), (2, 1)}
+
+
+@pytest.mark.parametrize("text", [CONTROL[0], "c(x, count y) :- e(x, y, _).", "b(x, bor 1) :- n(x)."])
+def test_spark_refuses_them_by_name(text: str) -> None:
+    from gpuengine.errors import SparkError
+    from gpuengine.language import parse_program
+    from gpuengine.spark_bridge.placement import choose_place
+
+    program = parse_program(DECLARED.replace("TYPE", "number") + text)
+    with pytest.raises(SparkError, match=f"{text[0]} does not keep all that is derived"):
+        choose_place(None, program, {}, "cluster")  # type: ignore[arg-type]
