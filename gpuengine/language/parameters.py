@@ -21,8 +21,8 @@ IO_NAMES = {
 
 _WITH_MEANING = (
     *("IO", "filename", "delimiter", "rfc4180", "headers", "columns", "compress", "name", "dbname", "format"),
-    *("nulls", "dates"),
 )
+_OF_INPUT = ("nulls", "dates")
 DATES = ("days", "text")
 """What columns of dates and times may become where numbers or symbols are declared."""
 # Soufflé adds these to directives itself and prints them in transformed programs; they say nothing new.
@@ -41,7 +41,7 @@ class ParameterError(DataError):
 
 def unknown(kind: str, params: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The parameters that a directive of this kind does not have, each with a hint."""
-    shown = ("n",) if kind == "limitsize" else _WITH_MEANING
+    shown = ("n",) if kind == "limitsize" else _WITH_MEANING + (_OF_INPUT if kind == "input" else ())
     known = shown if kind == "limitsize" else shown + _INTERNAL
     spelling = {name.lower(): name for name in known}
     for key in params:

@@ -29,7 +29,7 @@ ON_SPARK = ("--on", "spark", "--master", "local[2]", "--conf", "spark.ui.enabled
         ("run reach.dl --on spark --where moon", "invalid choice"),
         ("run reach.dl --on spark --where driver --encoded e", "does not go with --where driver"),
         ("run reach.dl --on spark --master lokal[2]", "'lokal[2]' is no master of Spark"),
-        ("update kb --insert edge=new --nulls drop", "--nulls goes with --on spark only"),
+        ("update kb --insert edge=new --conf a=b", "--conf goes with --on spark only"),
         ("update kb --on spark --insert edge=new --changes out", "--changes does not go with --on spark"),
         ("update kb --on spark --add-rules more.dl", "--add-rules does not go with --on spark"),
         ("update kb --on spark --insert edge=-", "executors of Spark have no standard input"),

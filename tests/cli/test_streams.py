@@ -29,7 +29,7 @@ def test_closed_streams_do_not_matter_to_who_does_not_use_them(closed: str, tmp_
     reach_project(tmp_path)
     done = shell(f"$GPUENGINE run reach.dl -F facts -D out {closed}", tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert (tmp_path / "out" / "path.csv").read_text() == "1\t2\n2\t3\n1\t3\n"
+    assert (tmp_path / "out" / "path.csv").read_text() == "1\t2\n1\t3\n2\t3\n"
     assert visible_files(tmp_path / "out") == ["path.csv"]
 
 
