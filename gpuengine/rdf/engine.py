@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from gpuengine.engine import Engine
-from gpuengine.errors import GpuEngineError
+from gpuengine.errors import GpuEngineError, ProgramErrors
 from gpuengine.io.triples import Findings
 from gpuengine.kernels.identity import NotCopied
 from gpuengine.language.program import SYMBOL, Attribute
@@ -200,7 +200,10 @@ class RdfEngine(NotCopied):
         rules = (knowledge.rules | self.rules).values()
         self.layout = Layout.of(rules, equality=self._represents and knowledge.equates)
         text = self._text(knowledge)
-        self._engine = Engine(text, dictionary=self.dictionary, **self.options)
+        try:
+            self._engine = Engine(text, dictionary=self.dictionary, **self.options)
+        except ProgramErrors as error:
+            raise self._by_rules(error) from None
         self._pending = []
         self._knowledge = knowledge
         if len(self._classes):
@@ -226,6 +229,23 @@ class RdfEngine(NotCopied):
         for rule in (knowledge.rules | self.rules).values():
             text += self.clauses(translate(rule, self.layout), known)
         return text
+
+    def _by_rules(self, error: ProgramErrors) -> ProgramErrors:
+        """What is wrong with clauses, with the rules that these came of."""
+        names = {
+            clause: rule.name
+            for rule in self.rules.values()
+            for clause in translate(rule, self.layout).clauses
+            if rule.name
+        }
+        return ProgramErrors(
+            [
+                replace(found, notes=(*found.notes, f"it came of the rule at {names[found.source_line]}"))
+                if found.source_line in names
+                else found
+                for found in error.diagnostics
+            ]
+        )
 
     def stated(self) -> list[tuple[str, str, str]]:
         """The triples of the default graph that are stated, as they were given, and what literals denote."""

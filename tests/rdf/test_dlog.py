@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gpuengine.errors import ProgramErrors
 from gpuengine.rdf.dlog import parse_rules, rule_text
+from gpuengine.rdf.engine import RdfEngine
 from gpuengine.rdf.rules import (
     Aggregate,
     Aggregation,
@@ -137,3 +140,11 @@ def test_all_errors_are_told_at_once() -> None:
     with pytest.raises(ProgramErrors) as caught:
         parse_rules(P + ":C[?y] :- :p[?x] .\n:D[?x] :- :p[?x] .\nx:C[?x] :- :p[?x] .\n")
     assert len(caught.value.diagnostics) == 2
+
+
+def test_a_cycle_through_negation_names_the_rule(tmp_path: Path) -> None:
+    (tmp_path / "bad.dlog").write_text(
+        "PREFIX : <http://example.org/>\n:B[?x] :- :p[?x, ?y] .\n:A[?x] :- :p[?x, ?y], NOT :A[?y] .\n"
+    )
+    with pytest.raises(ProgramErrors, match=r"its own negation(.|\n)*it came of the rule at .*bad\.dlog:3"):
+        RdfEngine(tmp_path / "bad.dlog").materialise()
