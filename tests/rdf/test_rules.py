@@ -255,3 +255,27 @@ def test_rows_that_are_no_triples(row: tuple, message: str) -> None:
     kb = RdfEngine()
     kb.load([good])
     assert list(kb.triples()) == [(E + "s>", E + "p>", '"a"@en')]
+
+
+def test_rules_for_any_class_or_property_come_and_go_with_what_they_need(tmp_path: Path) -> None:
+    e = "<http://example.org/%s>"
+    prefix = "PREFIX : <http://example.org/>\n"
+    first = ":C[?x] :- :p[?x, ?y] .\n"
+    later = "[?y, ?q, ?x] :- [?x, ?q, ?y], [?q, :is, :sym] .\n[?x, rdf:type, ?c] :- [?x, :kind, ?c] .\n"
+    facts = [(e % "a", e % name, e % "b") for name in "pr"]
+    facts += [(e % name, e % "is", e % "sym") for name in "pr"]
+    facts += [(e % "z", e % "kind", e % name) for name in "CD"]
+
+    def anew(rules: str) -> set[tuple[str, ...]]:
+        kb = RdfEngine(prefix + rules)
+        kb.load(facts)
+        return set(kb.triples())
+
+    kb = RdfEngine(prefix + first)
+    kb.load(facts)
+    kb.materialise().save(tmp_path / "kb")
+    with ge.open(tmp_path / "kb") as opened:
+        for change in ("add_rules", "remove_rules", "add_rules"):
+            with opened.update() as update:
+                getattr(update, change)(prefix + later)
+            assert set(opened.triples()) == anew(first + (later if change == "add_rules" else ""))
