@@ -7,28 +7,37 @@ and the cluster evaluates the program over them as any other (`materialise`).
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from gpuengine.errors import DataError, SparkError
 from gpuengine.rdf.engine import RdfEngine
 from gpuengine.rdf.equality import keeps_equality
 from gpuengine.rdf.layout import QUADS, TRIPLES, Layout
 from gpuengine.rdf.ontology import AUXILIARY, SAME, STRUCTURE, VOCABULARIES
+from gpuengine.rdf.quads import NO_GRAPH
 from gpuengine.rdf.terms import TYPE
 from gpuengine.spark_bridge.failures import spark_failures
+from gpuengine.spark_bridge.filesystem import FileSystem, name_of
 from gpuengine.spark_bridge.frames import arrow_batches
 from gpuengine.spark_bridge.materialisation import materialise
 from gpuengine.spark_bridge.placement import PLACES, choose_place
 from gpuengine.spark_bridge.sessions import check_session, ship_package
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from gpuengine.rdf.engine import Profile
     from gpuengine.spark_bridge.materialisation import Materialisation
 
 _TERMS = ("s", "p", "o")
+_ROWS_OF_BATCH = 50_000
 
 
 class MaterialisedTriples:
@@ -47,6 +56,22 @@ class MaterialisedTriples:
         self.why = why
         self._of = of
 
+    def whole(self) -> DataFrame:
+        """All triples with columns s, p, o, g, where g is null in the default graph; each once."""
+        from pyspark.sql import functions as f
+
+        default = self.triples.withColumn("g", f.lit(None).cast("string"))
+        return default.unionByName(self.quads.toDF("s", "p", "o", "g")).distinct()
+
+    @staticmethod
+    def lines(whole: DataFrame, *, graphs: bool) -> DataFrame:
+        """The lines of N-Quads, or, without those of named graphs, of N-Triples: a column `value`."""
+        from pyspark.sql import functions as f
+
+        if not graphs:
+            whole = whole.where(f.col("g").isNull())
+        return whole.select(f.concat_ws(" ", "s", "p", "o", "g", f.lit(".")).alias("value"))
+
     def release(self) -> None:
         """Let go of what executors keep; the DataFrames must not be read any more."""
         if self._of is not None:
@@ -57,6 +82,55 @@ class MaterialisedTriples:
 
     def __exit__(self, *error: object) -> None:
         self.release()
+
+
+def read_triples(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Files of triples as a frame of s, p, o, g for `materialise_triples`; g is null in the default graph.
+
+    Paths are files, folders or globs of any file system that Spark has; formats are told by the endings, as
+    `RdfEngine.load` does. Each file is read by one task, as a whole. Blank nodes of different files are
+    different ones. What is wrong with a file is raised as `DataError` when the frame is first read.
+    """
+    check_session(spark)
+    ship_package(spark)
+    files = FileSystem(spark)
+    for path in paths:
+        if not files.matches(path):
+            raise DataError(f"there is no file {path}\n  hint: executors must see it under the same name")
+    with spark_failures(f"reading {', '.join(paths)}"):
+        content = spark.read.format("binaryFile").load(list(paths)).select("path", "content")
+        names = sorted(row.path for row in content.select("path").distinct().collect())
+        scopes = {name: number for number, name in enumerate(names)}
+
+        def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for path, data in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+                    yield from _statements(path, data.as_buffer(), scopes[path])
+
+        return content.mapInArrow(read, "s string, p string, o string, g string")
+
+
+def _statements(path: str, data: pa.Buffer, scope: int) -> Iterator[pa.RecordBatch]:
+    """The triples of a file, as texts."""
+    import pyarrow as pa
+
+    kb = RdfEngine()
+    kb.files = scope
+    with tempfile.TemporaryDirectory() as folder:
+        local = Path(folder) / name_of(path)
+        local.write_bytes(data)
+        try:
+            quads = kb.read(local, None, None, "fail")
+        except DataError as error:
+            raise DataError(str(error).replace(str(local), path)) from None
+    s, p, o, g = quads.columns
+    for start in range(0, quads.rows, _ROWS_OF_BATCH):
+        rows = slice(start, start + _ROWS_OF_BATCH)
+        texts = [pa.array(kb.terms.texts(column[rows]), pa.string()) for column in (s, p, o)]
+        named = g[rows] != NO_GRAPH
+        graphs = np.full(len(named), None, object)
+        graphs[named] = kb.terms.texts(g[rows][named])
+        yield pa.RecordBatch.from_arrays([*texts, pa.array(graphs, pa.string())], names=["s", "p", "o", "g"])
 
 
 def materialise_triples(

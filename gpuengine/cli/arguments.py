@@ -505,6 +505,7 @@ _REPRESENTATIVES = _option(
 )
 _OF_MTL = ("csv", "parquet", "text")
 _OF_RDF = ("nt", "nt.gz", "nt.zst", "nq", "nq.gz", "nq.zst", "ttl", "ttl.gz", "trig", "parquet")
+_OF_RDF_ON_SPARK = ("nt", "nt.gz", "nq", "nq.gz", "parquet")
 _TIMESTAMPS = _flag(
     "--timestamps", help="mtl: times in text facts are ISO 8601, such as 2026-01-31T12:00:00Z"
 )
@@ -752,9 +753,19 @@ def _check_rdf(parser: argparse.ArgumentParser, arguments: argparse.Namespace, f
         if getattr(arguments, name, None):
             parser.error(f"{option} is not for RDF, and {arguments.program} is")
     if getattr(arguments, "on", None) == "spark":
-        parser.error("--on spark is for Datalog: RDF runs in this process")
+        _check_rdf_on_spark(parser, arguments, form)
     if form not in (None, *_OF_RDF):
         parser.error(f"--format {form} is not for RDF")
+
+
+def _check_rdf_on_spark(
+    parser: argparse.ArgumentParser, arguments: argparse.Namespace, form: str | None
+) -> None:
+    for name in ("save", "representatives", "encoded", "checkpoint", "nulls"):
+        if getattr(arguments, name, None):
+            parser.error(f"--{name} does not go with --on spark for RDF")
+    if form not in (None, *_OF_RDF_ON_SPARK):
+        parser.error(f"Spark does not write {form}: --format is one of {', '.join(_OF_RDF_ON_SPARK)}")
 
 
 # -- commands ------------------------------------------------------------------------------------------

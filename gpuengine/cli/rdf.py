@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 def run_rdf(arguments: argparse.Namespace) -> int:
     """Materialise triples, and write the closure; raises before anything is written if it can't be done."""
+    if arguments.on == "spark":
+        from gpuengine.cli.rdf_spark import run_rdf_on_spark
+
+        return run_rdf_on_spark(arguments)
     clock = Clock()
     line = live_line(arguments.quiet)
     try:

@@ -30,6 +30,10 @@ ON_SPARK = ("--on", "spark", "--master", "local[2]", "--conf", "spark.ui.enabled
         ("run reach.dl --on spark --where driver --encoded e", "does not go with --where driver"),
         ("run reach.dl --on spark --master lokal[2]", "'lokal[2]' is no master of Spark"),
         ("update kb --insert edge=new --conf a=b", "--conf goes with --on spark only"),
+        ("run a.nt --on spark --save kb", "--save does not go with --on spark for RDF"),
+        ("run a.nt --on spark --encoded e", "--encoded does not go with --on spark for RDF"),
+        ("run a.nt --on spark --format ttl", "Spark does not write ttl"),
+        ("run a.nt --on spark --on-error skip", "--on-error does not go with --on spark"),
         ("update kb --on spark --insert edge=new --changes out", "--changes does not go with --on spark"),
         ("update kb --on spark --add-rules more.dl", "--add-rules does not go with --on spark"),
         ("update kb --on spark --insert edge=-", "executors of Spark have no standard input"),
@@ -155,3 +159,23 @@ def test_an_interrupt_ends_a_run_soon_and_writes_nothing(tmp_path: Path) -> None
     assert process.process.returncode == 130, process.shown
     assert process.shown.strip().endswith("interrupted; no output file was changed")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_closure_of_triples_is_that_of_a_local_run(tmp_path: Path) -> None:
+    (tmp_path / "data.ttl").write_text(
+        "@prefix : <http://example.org/> .\n:a :knows :b , _:x . :b :knows :c .\n"
+        ":knows a <http://www.w3.org/2002/07/owl#TransitiveProperty> .\n"
+    )
+    (tmp_path / "more.nq").write_text(
+        '_:x <http://example.org/knows> "caf\\u00e9"@EN <http://example.org/g> .\n'
+    )
+    (tmp_path / "rules.dlog").write_text("PREFIX : <http://example.org/>\n:Person[?x] :- :knows[?x, ?y] .\n")
+    command = ("run", "rules.dlog", "data.ttl", "more.nq", "--owl2rl")
+    local = gpuengine(*command, "-D", "-", cwd=tmp_path)
+    done = gpuengine(*command, *ON_SPARK, "-D", "out", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = sorted((tmp_path / "out" / "closure.nq").glob("part-*"))
+    lines = [line for part in written for line in part.read_text().splitlines()]
+    assert sorted(lines) == sorted(local.stdout.splitlines())
+    assert json.loads(done.stdout)["triples"] == len(lines)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import random
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -10,6 +12,7 @@ from pyspark.sql import SparkSession
 from gpuengine.errors import DataError, SparkError
 from gpuengine.rdf.engine import RdfEngine
 from gpuengine.spark_bridge import materialise_triples
+from gpuengine.spark_bridge.triples import read_triples
 from tests.rdf.random_ontologies import ontology
 
 E = "<http://example.org/%s>"
@@ -65,3 +68,20 @@ def test_what_is_refused(spark: SparkSession) -> None:
     bare = spark.createDataFrame([("a", "b", "c")], ["s", "p", "o"])
     with pytest.raises(DataError, match="is no term"):
         materialise_triples(spark, bare, rules=RULES, where="driver")
+
+
+def test_files_are_read_as_an_engine_reads_them(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.ttl").write_text("@prefix : <http://example.org/> .\n:a :knows _:x , 'tea'@EN .\n")
+    with gzip.open(tmp_path / "b.nq.gz", "wt") as sink:
+        sink.write(f"_:x {E % 'knows'} {E % 'b'} {E % 'g'} .\n_:x {E % 'knows'} {E % 'c'} .\n")
+    kb = RdfEngine()
+    kb.load(tmp_path / "a.ttl")
+    kb.load(tmp_path / "b.nq.gz")
+    expected = {(*triple, None) for triple in kb.triples()} | set(kb.quads())
+    assert rows(read_triples(spark, [str(tmp_path)])) == expected
+    assert rows(read_triples(spark, [f"{tmp_path}/*.ttl", str(tmp_path / "b.nq.gz")])) == expected
+    with pytest.raises(DataError, match="there is no file"):
+        read_triples(spark, [str(tmp_path / "none.nt")])
+    (tmp_path / "bad.nt").write_text(f"{E % 'a'} {E % 'knows'} .\n")
+    with pytest.raises(DataError, match=r"bad\.nt:1:"):
+        materialise_triples(spark, read_triples(spark, [str(tmp_path / "bad.nt")]), rules=RULES)
