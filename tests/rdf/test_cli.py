@@ -134,7 +134,7 @@ def test_errors_and_skipping(lines: CommandLines, folder: Path) -> None:
         (("run", "data.ttl", "--format", "csv"), "--format csv is not for RDF"),
         (("run", "p.dl", "data.ttl"), "one program at a time"),
         (("run", "p.dl", "--owl2rl"), "--owl2rl is for RDF"),
-        (("run", "data.ttl", "--on", "spark"), "--on spark"),
+        (("run", "data.ttl", "--on", "spark", "--save", "kb"), "--save does not go with --on spark"),
         (("query", "data.ttl", "t(x)"), "gpuengine sparql"),
     ],
 )
