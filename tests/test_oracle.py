@@ -491,6 +491,7 @@ NOT_ITS_PART = {
     *("include", "include-nested", "macros", "strings-ord-is-one-to-one", "dead-rules"),
     *("adt-from-files", "records-from-files", "skip-bad-records", "skip-bad-rows", "functors-of-the-user"),
     *("aggregates-of-the-user", "lattices"),  # functions of the user
+    "merge-as-in-flowlog",  # names of types and forms of files that are another dialect's
 }
 NAMES = sorted(
     path.name
