@@ -492,6 +492,7 @@ NOT_ITS_PART = {
     *("adt-from-files", "records-from-files", "skip-bad-records", "skip-bad-rows", "functors-of-the-user"),
     *("aggregates-of-the-user", "lattices"),  # functions of the user
     "merge-as-in-flowlog",  # names of types and forms of files that are another dialect's
+    "records-written-down",  # of no type
 }
 NAMES = sorted(
     path.name
