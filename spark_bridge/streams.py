@@ -6,11 +6,13 @@ of two of them, and the same when Spark asks again.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -120,34 +122,48 @@ def _apply(
 class Sink(DataSourceStreamWriter, DataSourceArrowWriter):
     """``writeStream.format("gpuengine")``: states the rows of each batch, as `feed` does.
 
-    Opens the knowledge base for each of them. The second base has Spark hand over Arrow batches.
+    Opens the knowledge base for each of them. The second base has Spark hand over Arrow batches. Without the
+    option ``stream``, that is the id of the query, which its checkpoint keeps.
     """
 
-    def __init__(self, target: Target, stream: str) -> None:
+    def __init__(self, target: Target, stream: str | None, checkpoint: str) -> None:
         self._target = target
         self._stream = stream
+        self._checkpoint = checkpoint
 
     @classmethod
     def of(cls, options: Mapping[str, str], schema: StructType) -> Sink:
-        stream = options.get("stream") or options.get("checkpointLocation")
-        if stream is None:
+        stream, checkpoint = options.get("stream"), options.get("checkpointLocation")
+        if stream is None and checkpoint is None:
             raise SparkError(
                 "a stream into a knowledge base needs a checkpoint, or a name\n"
                 '  hint: .option("checkpointLocation", …), or .option("stream", "orders")'
             )
-        return cls(Target.read(options, schema), stream)
+        return cls(Target.read(options, schema), stream, checkpoint or "")
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._target.packed(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[override]
+        stream = self._stream or _query_of(self._checkpoint)
         with open_engine(self._target.kb) as engine:
-            if not was_applied(engine.current.notes.get(STREAMS, {}), self._stream, batchId):
+            if not was_applied(engine.current.notes.get(STREAMS, {}), stream, batchId):
                 facts = self._target.facts(messages)
-                _apply(engine, self._target.relation, facts, (), self._stream, batchId)
+                _apply(engine, self._target.relation, facts, (), stream, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[override]
         """Nothing was changed."""
+
+
+def _query_of(checkpoint: str) -> str:
+    """The id of the query that a checkpoint on a local disk is of, so that one made anew there is another
+    stream; elsewhere the place itself.
+    """
+    folder = Path(unquote(urlsplit(checkpoint).path) if checkpoint.startswith("file:") else checkpoint)
+    try:
+        return str(json.loads((folder / "metadata").read_text(encoding="utf-8"))["id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return checkpoint
 
 
 @dataclass

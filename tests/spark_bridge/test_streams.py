@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,12 @@ def test_the_sink_and_the_source_of_the_format(spark: SparkSession, tmp_path: Pa
     forget_last_commit(checkpoint)
     run(sink(), checkpoint)
     assert facts(kb) == {(1, 2)}
+    # Where a checkpoint was deleted, batch 0 is that of another stream.
+    shutil.rmtree(checkpoint)
+    run(sink(), checkpoint)
+    assert facts(kb, "edge") == {(1, 2), (2, 3)}
+    with gpuengine.open(kb) as engine, engine.update() as update:
+        update.delete("edge", [(2, 3)])
 
     seen: list[dict[tuple[int, int], int]] = []
 
