@@ -1091,7 +1091,7 @@ _COMMANDS = (
             ),
             _option(
                 "--format",
-                choices=("table", "csv", "tsv", "json", "xml", "parquet", "nt"),
+                choices=("table", "csv", "tsv", "json", "xml", "parquet", "nt", "ttl"),
                 help="of the answer, on standard output (default: table, or nt for triples)",
             ),
             _PROFILE,

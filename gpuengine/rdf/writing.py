@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -114,7 +114,19 @@ def _lines(
 def _write_by_pyoxigraph(
     kb: RdfEngine, views: Sequence[RelationView], out: Any, form: str, counts: list[int]
 ) -> None:
-    """Turtle and TriG; triples of one subject stand together."""
+    def pieces() -> Iterator[bytes]:
+        for lines, count in _lines(kb, views, in_order=True):
+            counts.append(count)
+            yield bytes(lines)
+
+    out.write(turtle(pieces(), form, kb.prefixes))
+
+
+def turtle(pieces: Iterable[bytes], form: str, prefixes: Mapping[str, str]) -> bytes:
+    """N-Quads as Turtle ("ttl") or TriG; triples of one subject that follow each other stand together.
+
+    Raises `DataError` without pyoxigraph.
+    """
     try:
         import pyoxigraph
     except ImportError as error:
@@ -124,13 +136,12 @@ def _write_by_pyoxigraph(
     formats = {"ttl": pyoxigraph.RdfFormat.TURTLE, "trig": pyoxigraph.RdfFormat.TRIG}
 
     def statements() -> Iterator[Any]:
-        for lines, count in _lines(kb, views, in_order=True):
-            counts.append(count)
-            for quad in pyoxigraph.parse(bytes(lines), pyoxigraph.RdfFormat.N_QUADS, lenient=True):
+        for lines in pieces:
+            for quad in pyoxigraph.parse(lines, pyoxigraph.RdfFormat.N_QUADS, lenient=True):
                 yield quad.triple if form == "ttl" else quad
 
-    text = pyoxigraph.serialize(statements(), format=formats[form], prefixes=_prefixes(kb.prefixes))
-    out.write(text)
+    written = pyoxigraph.serialize(statements(), format=formats[form], prefixes=_prefixes(prefixes))
+    return bytes(written or b"")
 
 
 def _prefixes(prefixes: Mapping[str, str]) -> dict[str, str]:

@@ -67,6 +67,8 @@ def test_truth_comes_back(form: str, query: str, truth: bool) -> None:
     assert bool(found) == truth
     assert w3c.parsed(found.write(form), FORMATS[form]).truth == truth
     assert found.write("csv").strip() == (b"true" if truth else b"false")
+    with pytest.raises(DataError, match="ASK has no format 'ttl'"):
+        found.write("ttl")
     assert found.to_arrow().to_pylist() == [{"answer": truth}]
 
 
@@ -79,9 +81,12 @@ def test_csv_has_plain_values() -> None:
     ]  # fmt: skip
 
 
-def test_triples_come_back() -> None:
+@pytest.mark.parametrize(
+    ("form", "read_as"), [("nt", pyoxigraph.RdfFormat.N_TRIPLES), ("ttl", pyoxigraph.RdfFormat.TURTLE)]
+)
+def test_triples_come_back(form: str, read_as: pyoxigraph.RdfFormat) -> None:
     found = asked("CONSTRUCT { ?s <http://e/q> ?x, [] } WHERE { ?s <http://e/p> ?x }", AWKWARD)
-    back = pyoxigraph.parse(found.write("nt"), format=pyoxigraph.RdfFormat.N_TRIPLES)
+    back = pyoxigraph.parse(found.write(form), format=read_as)
     rows = [(w3c.text(quad.subject), w3c.text(quad.predicate), w3c.text(quad.object)) for quad in back]
     assert w3c.same(rows, found.rows())
     assert len(rows) == 2 * len(AWKWARD)

@@ -17,9 +17,11 @@ from gpuengine.rdf.sparql.tables import Table
 from gpuengine.rdf.sparql.typed import typed_column
 from gpuengine.rdf.terms import XSD
 from gpuengine.rdf.values import Kind, Value, decode
+from gpuengine.rdf.writing import turtle
 
-FORMATS = ("table", "csv", "tsv", "json", "xml", "parquet", "nt")
-"""Rows have all but nt, triples all but json and xml, a truth value neither parquet nor nt."""
+_OF_TRIPLES = ("nt", "ttl")
+FORMATS = ("table", "csv", "tsv", "json", "xml", "parquet", *_OF_TRIPLES)
+"""Rows have all but nt and ttl, triples all but json and xml, a truth value no parquet either."""
 
 
 class Answer:
@@ -115,7 +117,9 @@ class Answer:
         if form not in FORMATS:
             raise DataError(f"there is no format {form!r}: choose one of {', '.join(FORMATS)}")
         triples = self.form in ("CONSTRUCT", "DESCRIBE")
-        wrong = ("json", "xml") if triples else ("parquet", "nt") if self.form == "ASK" else ("nt",)
+        wrong = {"json", "xml"} if triples else set(_OF_TRIPLES)
+        if self.form == "ASK":
+            wrong.add("parquet")
         if form in wrong:
             left = ", ".join(other for other in FORMATS if other not in wrong)
             raise DataError(f"an answer of {self.form} has no format {form!r}: choose one of {left}")
@@ -125,6 +129,9 @@ class Answer:
             sink = io.BytesIO()
             parquet.write_table(self.to_arrow(), sink)
             return sink.getvalue()
+        if form == "ttl":
+            lines = (f"{s} {p} {o} .\n".encode(errors="surrogatepass") for s, p, o in sorted(self))
+            return turtle([b"".join(lines)], form, self._prefixes)
         writer = {
             "table": self._as_table,
             "csv": self._as_csv,
