@@ -102,7 +102,7 @@ def test_datasets_in_and_out_equal_a_local_run_and_are_updated(tmp_path: Path) -
     report = json.loads(done.stdout)
     # One came and one went: the closure of a chain of 21 nodes it is, as before.
     assert report["relations"] == {} and report["facts"] == {"edge": 20, "path": 210}
-    assert [step["where"] for step in report["spark"]] == ["cluster", "cluster"]
+    assert [step["where"] for step in report["spark"]] == ["driver", "driver"]
 
     shown = gpuengine("show", "saved", "--rules", cwd=folder)
     assert "saved was saved by Spark" in shown.stdout and "path(x: number, y: number)    210" in shown.stdout
