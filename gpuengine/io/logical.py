@@ -98,9 +98,26 @@ def value_of_object(value: Any, type: Type) -> int | float | str:
         if getattr(value, "nanosecond", 0):
             raise ValueError(f"{shown(str(value))} has nanoseconds, and a {type.name} has microseconds")
         value = value.to_pydatetime()
+    elif isinstance(value, np.datetime64):
+        value = _moment_of_numpy(value, type)
+    elif isinstance(value, np.timedelta64):  # an integer to NumPy, of whatever unit
+        raise ValueError(f"{shown(str(value))} is a duration, and no {type.name}")
     elif hasattr(value, "item") and not isinstance(value, Real):
         value = value.item()
     return _number(value, type)
+
+
+def _moment_of_numpy(value: np.datetime64, type: Type) -> date | datetime:
+    """A moment as Python has it: where it has none, NumPy would give a number of whatever unit it counts."""
+    if np.isnat(value):
+        raise ValueError("null; facts have no nulls")
+    moment = value.item()
+    if not isinstance(moment, date):
+        whole = value.astype("datetime64[us]")
+        moment = whole.item()
+        if whole.astype(value.dtype) != value or not isinstance(moment, date):
+            raise ValueError(f"{shown(str(value))} has nanoseconds or years that a {type.name} has not")
+    return moment
 
 
 def _number(value: Any, type: Type) -> int:

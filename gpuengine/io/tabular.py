@@ -24,7 +24,8 @@ from gpuengine.io.schema import ANY_TEXT, NESTED, NestedTerms, arrow_type, nulla
 from gpuengine.language.program import Attribute, Kind
 from gpuengine.limits import check as check_memory
 
-_ARROW_REFUSALS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError)
+# TypeError: of dates of NumPy in a list.
+_ARROW_REFUSALS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 
 _PIECE = 4096
 
