@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -159,6 +160,35 @@ def test_sums_of_floats_do_not_depend_on_rounds() -> None:
         tuple(rows_of(_loaded(text, {"e": list(enumerate(order))}), "p")) for order in (values, values[::-1])
     }
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("seed", [5, 12])
+def test_more_values_never_make_a_sum_of_floats_less(seed: int) -> None:
+    """Added in pairs, in blocks, these would round to less when a small value comes first."""
+    text = """
+    .decl e(x: number, w: float)
+    .decl p(w: float)
+    .decl r(x: number)
+    r(0).
+    r(x + 1) :- r(x), x < 12, p(v), v > 0.0.
+    p(sum w) :- r(x), e(x, w).
+    """
+    numbers = Random(seed)
+    values = {(0, numbers.random()) for _ in range(20)} | {(x, 1e-17 * x) for x in range(1, 12)}
+    total = 0.0
+    for value in sorted(value for _, value in values):
+        total += value
+    assert rows_of(_loaded(text, {"e": values}), "p") == {(total,)}
+
+
+def test_a_sum_of_nothing_but_negative_zeros_is_zero() -> None:
+    text = """
+    .decl e(x: number, w: float)
+    .decl p(x: number, w: float)
+    p(x, sum w) :- e(x, w).
+    """
+    kb = _loaded(text, {"e": [(1, -0.0)]})
+    assert [repr(value) for _, value in rows_of(kb, "p")] == ["0.0"]
 
 
 LATTICES = """
