@@ -261,8 +261,7 @@ class BestValues:
             if self._counts[0]:
                 lowest = int(self._best[self._near[: self._counts[0]]].min())
                 if lowest < self._marks[2]:
-                    self._marks[:2] = False, _MOST
-                    self._release()
+                    self.hold_nothing()
                 self._marks[2] = lowest
         near = self._near[: self._counts[0]]
         told, left = near, near[:0]
@@ -275,6 +274,11 @@ class BestValues:
         self._near[: len(left)] = left
         self._counts[0] = len(left)
         return told
+
+    def hold_nothing(self) -> None:
+        """From now on all are told at once."""
+        self._marks[:2] = False, _MOST
+        self._release()
 
     def _release(self) -> None:
         """Have the best of those that are far be near; all of them, if nothing is held back."""

@@ -65,3 +65,20 @@ def test_rules_that_could_not_apply_do_after_an_update() -> None:
         u.insert("e", [(7, 7), (7, 8), (8, 9)])
     assert sorted(kb["c"].to_pylist()) == [(1,), (7,), (8,)]
     assert (7, 9) in kb["e"].to_pylist()
+
+
+def test_nothing_is_held_back_for_rounds_that_do_not_come() -> None:
+    """The best of many values are told first, and others in rounds: here no rule of the recursion applies."""
+    kb = Engine("""
+    .decl f(x: number, v: number)
+    .decl e(x: number, y: number, w: number)
+    .decl d(x: number, v: number)
+    d(x, min v) :- f(x, v).
+    d(y, min v + w) :- d(x, v), e(x, y, w).
+    """)
+    kb.load("f", [(x, 7 * x % 20_000) for x in range(20_000)])
+    kb.materialise()
+    assert sorted(kb["d"].to_pylist()) == sorted(kb["f"].to_pylist())
+    with kb.update() as u:
+        u.insert("e", [(0, 1, 3)])
+    assert u.change["d"].inserted.to_pylist() == [(1, 3)]

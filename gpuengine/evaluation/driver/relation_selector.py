@@ -44,8 +44,11 @@ class RelationSelector:
         """Append to the table what is selected of that which was offered."""
         raise NotImplementedError
 
-    def begin(self) -> None:
-        """The facts that are stated take part as if they were derived by rules outside the recursion."""
+    def begin(self, *, in_rounds: bool) -> None:
+        """The facts that are stated take part as if they were derived by rules outside the recursion.
+
+        Not `in_rounds`: there are no rules that can apply in the recursion, and nothing comes after this.
+        """
         stated = [column.copy() for column in self.table.columns()]
         count = len(self.table)
         if count:

@@ -54,6 +54,11 @@ class Merging(OneFactForEachKey):
         assert values is not None
         self._best.offer(keys, values, ids)
 
+    def begin(self, *, in_rounds: bool) -> None:
+        if not in_rounds:
+            self._best.hold_nothing()
+        super().begin(in_rounds=in_rounds)
+
     def _offer_ranked(self) -> None:
         """Values that only have an order among each other: ranked together with those they compete with."""
         if not self._waiting:

@@ -185,7 +185,7 @@ class StratumEvaluation:
         """Everything that is there by now is the first delta."""
         self.modules.close()
         for selector in self.selectors.values():
-            selector.begin()
+            selector.begin(in_rounds=bool(self.recursive))
         for scheme in self.schemes:
             self._change(scheme, scheme.renew)
         self._finish_round(1)
