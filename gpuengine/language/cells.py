@@ -59,11 +59,11 @@ class Cell:
     def restrict(self, kinds: frozenset[Kind]) -> bool:
         """Leave only `kinds`; False, and nothing changes, if none would be left."""
         cell = self.find()
-        left = cell.kinds & kinds
-        if not left:
+        remaining = cell.kinds & kinds
+        if not remaining:
             return False
-        cell.kinds = left
-        cell.type = cell.type or _ONLY.get(left)
+        cell.kinds = remaining
+        cell.type = cell.type or _ONLY.get(remaining)
         return True
 
     def describe(self) -> str:

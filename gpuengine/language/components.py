@@ -177,13 +177,13 @@ class _Expander:
             )
             return
         self.flat.instances[full] = instance.name
-        found = self._find(instance.type, scope)
-        if found is None:
+        component = self._find(instance.type, scope)
+        if component is None:
             return
         self._count += 1
-        params = self._bind(found, instance.type, scope)
+        params = self._bind(component, instance.type, scope)
         inner = Scope(f"{full}.", scope, params, {})
-        self._enter(found, instance.type, inner, frozenset())
+        self._enter(component, instance.type, inner, frozenset())
 
     def _enter(
         self, component: Component, used: ComponentType, scope: Scope, overridden: frozenset[str]
@@ -199,11 +199,11 @@ class _Expander:
         self._active.append(component)
         own = {item.name.text for item in component.items if isinstance(item, Override)}
         for base in component.bases:
-            found = self._find(base, scope)
-            if found is not None:
-                params = self._bind(found, base, scope)
+            parent = self._find(base, scope)
+            if parent is not None:
+                params = self._bind(parent, base, scope)
                 inherited = Scope(scope.prefix, scope.outer, params, scope.components)
-                self._enter(found, base, inherited, overridden | own)
+                self._enter(parent, base, inherited, overridden | own)
         self.fill(component.items, scope, overridden, top=False)
         self._active.pop()
 
@@ -211,21 +211,21 @@ class _Expander:
         name, where = used.name, scope
         while (bound := where.parameter(name.text)) is not None:
             name, where = bound
-        known: list[str] = []
+        names: list[str] = []
         # A component given as a parameter may also be one that the using component declares.
         for start in (where, scope):
             outer: Scope | None = start
             while outer is not None:
                 if name.text in outer.components:
                     return outer.components[name.text]
-                known += outer.components
+                names += outer.components
                 outer = outer.outer
         self._reporter.error(
             codes.UNKNOWN_COMPONENT,
             f"there is no component {name.text}",
             used.name.start,
             used.name.end,
-            nearest(name.text, known, "component"),
+            nearest(name.text, names, "component"),
         )
         self._reporter.ignore(LOST_COMPONENT)
         return None

@@ -161,13 +161,13 @@ class _Counting:
 def _ways(body: Iterable[Literal], relations: dict[str, Relation]) -> Iterator[Literal]:
     """The body with a variable for each wildcard of an atom that is the first to mention some variable: each
     fact of it is another way for the body to hold. Other atoms hold or do not."""
-    known: set[Variable] = set()
+    bound: set[Variable] = set()
     number = 0
     for part in body:
-        if not isinstance(part, Atom) or literal_variables(part) <= known:
+        if not isinstance(part, Atom) or literal_variables(part) <= bound:
             yield part
             continue
-        known |= literal_variables(part)
+        bound |= literal_variables(part)
         args: list[AtomArg] = []
         for arg, attribute in zip(part.args, relations[part.relation].attributes, strict=True):
             if isinstance(arg, Wildcard):

@@ -302,8 +302,8 @@ class _Changes:
                     self._last[rule] = "add"
                 elif self._last.get(rule) == "remove":  # a rule still makes it
                     del self._last[rule]
-            known = {**before.relations, **after.relations}
-            self._last = {rule: kind for rule, kind in self._last.items() if rule.head.relation in known}
+            relations = {**before.relations, **after.relations}
+            self._last = {rule: kind for rule, kind in self._last.items() if rule.head.relation in relations}
 
     def facts(self, kind: Literal["add", "remove"]) -> tuple[Rule, ...]:
         return tuple(rule for rule, last in self._last.items() if last == kind)
@@ -402,15 +402,15 @@ def _removed(
         wanted.append({canonical(rule.rule): rule for rule in lowered})
     gone = {key: None for of_clause in wanted for key in of_clause}
     heads = {key.head.relation for key in gone}
-    found: set[Rule] = set()
+    matches: set[Rule] = set()
     kept: list[LoweredRule] = []
     for rule in rules:
         if rule.rule.head.relation in heads and (key := canonical(rule.rule)) in gone:
-            found.add(key)
+            matches.add(key)
         else:
             kept.append(rule)
     for of_clause in wanted:
-        missing = [rule for key, rule in of_clause.items() if key not in found and not _is_fact(key)]
+        missing = [rule for key, rule in of_clause.items() if key not in matches and not _is_fact(key)]
         if missing:
             _report_missing(missing, len(of_clause), rules, reporter)
     if changes is not None:
@@ -430,13 +430,13 @@ def _report_missing(
     clause = missing[0]
     relation = clause.rule.head.relation
     text = _on_one_line(clause.rule)
-    known: dict[str, Rule] = {}
+    candidates: dict[str, Rule] = {}
     for rule in rules:
-        if rule.rule.head.relation == relation and len(known) < _COMPARED:
-            known.setdefault(_on_one_line(rule.rule), rule.rule)
-    close = difflib.get_close_matches(text, known, n=_SHOWN, cutoff=0.0)
+        if rule.rule.head.relation == relation and len(candidates) < _COMPARED:
+            candidates.setdefault(_on_one_line(rule.rule), rule.rule)
+    close = difflib.get_close_matches(text, candidates, n=_SHOWN, cutoff=0.0)
     notes = [f"it stands for {total} rules, and {len(missing)} of them can't be found"] if total > 1 else []
-    notes += [f"near to it is {near} at {known[near].span}" for near in close]
+    notes += [f"near to it is {near} at {candidates[near].span}" for near in close]
     hint = f"{relation} has no rules"
     if close:
         hint = "the literals and their order must be the same, the names of variables need not"

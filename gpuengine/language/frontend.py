@@ -178,11 +178,11 @@ def report_ungrounded(lowered: LoweredRule, reporter: Reporter) -> None:
     """Report the variables of a rule that nothing binds, each where it first stands."""
     if not lowered.rule.body and not any(isinstance(arg, Variable) for arg in lowered.rule.head.args):
         return
-    found = ungrounded(lowered.rule)
+    unbound = ungrounded(lowered.rule)
     inside = {var for part in lowered.rule.body if isinstance(part, Aggregate) for var in part.outer}
-    written = [variable for variable in found if not variable.name.startswith("@")]
+    written = [variable for variable in unbound if not variable.name.startswith("@")]
     named = [variable for variable in written if variable.name in lowered.variables]
-    for variable in named or found[:1]:
+    for variable in named or unbound[:1]:
         start, end = lowered.variables.get(variable.name, (lowered.start, lowered.end))
         shown = variable.name.partition("@")[0]
         what = f"the variable {shown} is not grounded" if shown else "nothing binds a value computed here"

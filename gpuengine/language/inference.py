@@ -205,9 +205,9 @@ class Inference:
             self._clash(arg, cell, expected, "")
 
     def _clash(self, arg: Arg, cell: Cell, expected: str, where: str) -> None:
-        found = cell.describe()
+        given = cell.describe()
         if isinstance(arg, Var):
-            message = f"the variable {arg.name} is {_article(found)} elsewhere, but {_article(expected)} here"
+            message = f"the variable {arg.name} is {_article(given)} elsewhere, but {_article(expected)} here"
         elif isinstance(arg, Int) and _out_of_range(arg.value, expected):
             message = f"{arg.value} does not fit {_article(expected)}: it has 64 bits"
             self._error(codes.LITERAL, message, arg)
@@ -215,7 +215,7 @@ class Inference:
         elif isinstance(arg, Int) and cell.find().type is None:
             message = f"expected {_article(expected)}{where}, found the number {arg.value}"
         else:
-            message = f"expected {_article(expected)}{where}, found {_article(found)}"
+            message = f"expected {_article(expected)}{where}, found {_article(given)}"
         type_ = self._environment.types.get(expected)
         self._error(
             codes.TYPE_CLASH, message, arg, _conversion(cell, *([] if type_ is None else [root_cell(type_)]))

@@ -190,15 +190,15 @@ class Inliner:
         for formal, actual in zip(rule.head.args, call.args, strict=True):
             if isinstance(actual, Wildcard) or isinstance(formal, Wildcard):
                 continue
-            known = mapping.get(formal) if isinstance(formal, Variable) else formal
-            if known is None:
+            term = mapping.get(formal) if isinstance(formal, Variable) else formal
+            if term is None:
                 assert isinstance(formal, Variable)
                 mapping[formal] = actual
-            elif isinstance(known, Constant) and isinstance(actual, Constant):
-                if known.value != actual.value:
+            elif isinstance(term, Constant) and isinstance(actual, Constant):
+                if term.value != actual.value:
                     return None
             else:
-                equations.append(Comparison("=", actual, known, call.span))
+                equations.append(Comparison("=", actual, term, call.span))
         for literal in rule.body:
             for variable in sorted(all_variables(literal), key=lambda variable: variable.name):
                 if variable not in mapping:

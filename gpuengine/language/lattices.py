@@ -175,8 +175,8 @@ class Lattices:
             fields = self._environment.records[type_.space].fields
         elif isinstance(arg, BranchValue):
             branch = scope.resolve(arg.branch.text, self._environment.branches)
-            known = self._environment.branches[branch] if branch is not None else None
-            fields = known.branch.fields if known is not None and known.type.space == type_.space else None
+            entry = self._environment.branches[branch] if branch is not None else None
+            fields = entry.branch.fields if entry is not None and entry.type.space == type_.space else None
         if isinstance(arg, Record | BranchValue) and fields is not None and len(fields) == len(arg.args):
             parts = [
                 self._constant(part, field.type, scope) for part, field in zip(arg.args, fields, strict=True)
@@ -235,15 +235,15 @@ class Lattices:
         self, body: Iterable[Plain], relations: Mapping[str, Relation], scope: Scope
     ) -> dict[str, Lattice]:
         """The variables that stand for values of lattices, wherever they stand besides."""
-        found: dict[str, Lattice] = {}
+        variables: dict[str, Lattice] = {}
         for part in body:
             full = scope.resolve(part.name.text, relations) if isinstance(part, Atom) else None
             if isinstance(part, Atom) and full is not None:
                 for place, lattice in self._columns.get(full, {}).items():
                     arg = part.args[place] if place < len(part.args) else None
                     if isinstance(arg, Var):
-                        found[arg.name] = lattice
-        return found
+                        variables[arg.name] = lattice
+        return variables
 
 
 def _renamed(

@@ -131,8 +131,8 @@ def _parts(body: Sequence[Literal], outer: frozenset[Variable]) -> list[Atom]:
         own = literal if isinstance(literal, Atom) else None
         together = variables.union(*(group[0] for group in joined))
         groups = [(together, atoms[0] if atoms else own), *others]
-    found = [atom for _, atom in groups if atom is not None]
-    return sorted(found, key=lambda atom: (atom.span.line, atom.span.column))
+    firsts = [atom for _, atom in groups if atom is not None]
+    return sorted(firsts, key=lambda atom: (atom.span.line, atom.span.column))
 
 
 def _relations(

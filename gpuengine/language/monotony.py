@@ -78,8 +78,8 @@ Signs = Mapping[Variable, bool]
 
 def merges_of(rules: Iterable[Rule], relations: Mapping[str, Relation]) -> dict[str, tuple[Merge, ...]]:
     """What rules say in their heads, and declarations by lattices."""
-    found = {name: relation.lattice for name, relation in relations.items() if relation.lattice}
-    return found | {rule.head.relation: (rule.merge,) for rule in rules if rule.merge is not None}
+    merges = {name: relation.lattice for name, relation in relations.items() if relation.lattice}
+    return merges | {rule.head.relation: (rule.merge,) for rule in rules if rule.merge is not None}
 
 
 def way_of(merge: Merge) -> Way:
@@ -330,7 +330,7 @@ def _is_positive(term: Term, signs: Signs) -> bool:
 
 def known_signs(body: Iterable[Literal]) -> dict[Variable, bool]:
     """The variables that comparisons with constants keep from being negative."""
-    found: dict[Variable, bool] = {}
+    signs: dict[Variable, bool] = {}
     for part in body:
         if isinstance(part, Comparison):
             for op, variable, bound in (
@@ -339,8 +339,8 @@ def known_signs(body: Iterable[Literal]) -> dict[Variable, bool]:
             ):
                 value = bound.value if isinstance(bound, Constant) else None
                 if op in (">", ">=") and isinstance(variable, Variable) and isinstance(value, int | float):
-                    found |= {variable: True} if value >= 0 else {}
-    return found
+                    signs |= {variable: True} if value >= 0 else {}
+    return signs
 
 
 def _turned(op: str) -> str:

@@ -42,10 +42,10 @@ class ParameterError(DataError):
 def unknown(kind: str, params: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The parameters that a directive of this kind does not have, each with a hint."""
     shown = ("n",) if kind == "limitsize" else _WITH_MEANING + (_OF_INPUT if kind == "input" else ())
-    known = shown if kind == "limitsize" else shown + _INTERNAL
-    spelling = {name.lower(): name for name in known}
+    names = shown if kind == "limitsize" else shown + _INTERNAL
+    spelling = {name.lower(): name for name in names}
     for key in params:
-        if key not in known:
+        if key not in names:
             hint = nearest(spelling.get(key.lower(), key), shown, "parameter")
             yield key, hint or f"there is {', '.join(shown)}"
 

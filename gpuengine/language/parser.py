@@ -287,9 +287,9 @@ class Parser:
             hint = nearest(name, (word for word in expected if word[0] == "."), "directive")
             self._reporter.error(codes.SYNTAX, f"unknown directive {name}", start, following[3], hint)
             return
-        found = _NAMES[END] if kind == END else f"'{text}'"
+        actual = _NAMES[END] if kind == END else f"'{text}'"
         wanted = [_NAMES.get(name, f"'{name}'") for name in expected]
-        message = f"unexpected {found}"
+        message = f"unexpected {actual}"
         if 0 < len(wanted) <= _MAX_EXPECTED:
             message += f", expected {' or '.join(wanted)}"
         self._reporter.error(codes.SYNTAX, message, start, end, self._hint(at, expected))

@@ -70,8 +70,8 @@ class _Translation:
             self._at += 3
             return "(?:"
         if rest.startswith("(?"):
-            known = (name for start, name in _GROUPS.items() if rest.startswith(start))
-            raise UnsupportedPattern(next(known, f"the flag or group {rest[:3]}"))
+            names = (name for start, name in _GROUPS.items() if rest.startswith(start))
+            raise UnsupportedPattern(next(names, f"the flag or group {rest[:3]}"))
         self._at += 1
         return "("
 

@@ -69,11 +69,11 @@ class PlainClause:
             return None
         is_root = declared.name == declared.space
         type_ = self._declarations.environment.roots[declared.space] if is_root else declared
-        known = self._variables.get(var.name)
-        if known is not None:
-            return known if known.type == type_ else None
+        variable = self._variables.get(var.name)
+        if variable is not None:
+            return variable if variable.type == type_ else None
         if not reads:
             return None
         self._places.setdefault(var.name, (var.start, var.end))
-        found = self._variables[var.name] = Variable(var.name, type_)
-        return found
+        variable = self._variables[var.name] = Variable(var.name, type_)
+        return variable

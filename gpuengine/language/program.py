@@ -257,11 +257,11 @@ class Rule:
 
     def __hash__(self) -> int:
         """Computed once: planning looks rules up all the time."""
-        known = self._hash
-        if known is None:
-            known = hash((self.head, self.body, self.order, self.merge, self.subsumes))
-            object.__setattr__(self, "_hash", known)
-        return known
+        value = self._hash
+        if value is None:
+            value = hash((self.head, self.body, self.order, self.merge, self.subsumes))
+            object.__setattr__(self, "_hash", value)
+        return value
 
     def __reduce__(self) -> tuple[object, ...]:
         """Without the hash: that of strings is another one in another process."""

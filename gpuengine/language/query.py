@@ -76,13 +76,13 @@ def compile_alternatives(
 
 def _asked_for(rules: list[Rule], asked: Sequence[Asked] | None, reporter: Reporter) -> list[Rule]:
     """The rules with the variables that are asked for in their heads, which all of them must name."""
-    known = [{arg.name: arg for arg in rule.head.args if isinstance(arg, Variable)} for rule in rules]
+    scopes = [{arg.name: arg for arg in rule.head.args if isinstance(arg, Variable)} for rule in rules]
     if asked is None:
-        names = list(known[0])
-        for rule, variables in zip(rules, known, strict=True):
+        names = list(scopes[0])
+        for rule, variables in zip(rules, scopes, strict=True):
             other = sorted(variables.keys() ^ set(names))
             if other:
-                shown = ", ".join(name for name in names if all(name in one for one in known)) or "x"
+                shown = ", ".join(name for name in names if all(name in one for one in scopes)) or "x"
                 reporter.error(
                     codes.UNGROUNDED,
                     f"the alternatives of a query name the same variables, but not all of them {other[0]}",
@@ -93,9 +93,9 @@ def _asked_for(rules: list[Rule], asked: Sequence[Asked] | None, reporter: Repor
     else:
         names = [one.name for one in asked]
         for one in asked:
-            if not all(one.name in variables for variables in known):
-                each = "an alternative" if any(one.name in variables for variables in known) else "its body"
-                shared = ", ".join(name for name in known[0] if all(name in one for one in known))
+            if not all(one.name in variables for variables in scopes):
+                each = "an alternative" if any(one.name in variables for variables in scopes) else "its body"
+                shared = ", ".join(name for name in scopes[0] if all(name in one for one in scopes))
                 reporter.error(
                     codes.UNGROUNDED,
                     f"the query asks for {one.name}, which {each} does not name",
@@ -106,10 +106,10 @@ def _asked_for(rules: list[Rule], asked: Sequence[Asked] | None, reporter: Repor
         if reporter:
             return []
     made = []
-    for rule, variables in zip(rules, known, strict=True):
+    for rule, variables in zip(rules, scopes, strict=True):
         args = tuple(variables[name] for name in names)
         types = [arg.type for arg in args]
-        if types != [known[0][name].type for name in names]:
+        if types != [scopes[0][name].type for name in names]:
             message = "the alternatives of a query have values of different types"
             reporter.error(codes.TYPE_CLASH, message, *reporter.sources.positions(rule.span))
         made.append(replace(rule, head=replace(rule.head, args=args)))

@@ -67,9 +67,9 @@ def substitute_literal(literal: Literal, mapping: Substitution) -> Literal:
 
 def all_variables(literal: Literal) -> frozenset[Variable]:
     """The variables of a literal, those local to aggregates included."""
-    found = literal_variables(literal)
+    variables = literal_variables(literal)
     if isinstance(literal, Aggregate):
         inner = [all_variables(part) for part in literal.body]
         target = frozenset() if literal.target is None else term_variables(literal.target)
-        return found.union(target, *inner)
-    return found
+        return variables.union(target, *inner)
+    return variables

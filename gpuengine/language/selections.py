@@ -30,20 +30,20 @@ _COUNTED = "@counted"
 
 def unmerged(head: AtomSyntax, reporter: Reporter) -> tuple[AtomSyntax, list[Compare], Merge | None]:
     """A head without its aggregate, what it takes that the body must bind, and what it says."""
-    found = [(place, arg) for place, arg in enumerate(head.args) if isinstance(arg, MergeSyntax)]
-    if not found:
+    merges = [(place, arg) for place, arg in enumerate(head.args) if isinstance(arg, MergeSyntax)]
+    if not merges:
         return head, [], None
-    for _, arg in found:
+    for _, arg in merges:
         if arg.op not in _OPS and arg.op not in _QUANTIFIERS:
             message = f"{arg.op} can't stand in a head: what it gives may go up and down again"
             hint = f"aggregate what is complete, in the body: x = {arg.op} .. : {{ .. }}"
             reporter.error(codes.MERGE, message, arg.start, arg.end, hint)
-    if len(found) > 1:
-        second = found[1][1]
+    if len(merges) > 1:
+        second = merges[1][1]
         message = "a head has one aggregate: which of two facts would be better by both?"
         hint = "say which fact is better with a subsumption, p(x, a, b) <= p(x, c, d) :- .."
         reporter.error(codes.MERGE, message, second.start, second.end, hint)
-    place, first = found[0]
+    place, first = merges[0]
     args = [arg.arg if isinstance(arg, MergeSyntax) else arg for arg in head.args]
     bound: list[Compare] = []
     value, start, end = first.arg, first.start, first.end
@@ -91,17 +91,17 @@ def report_selections(
         if rule.subsumes:
             ways.setdefault(name, {}).setdefault("a subsumption", lowered)
             _report_subsumption(lowered, reporter)
-    for name, known in ways.items():
+    for name, selections in ways.items():
         relation = relations[name]
         for qualifier in ("eqrel", "inline"):
             if qualifier in relation.qualifiers:
-                known = {f"the qualifier {qualifier}": None, **known}
-        places = [lowered for lowered in known.values() if lowered is not None]
-        if len(known) > 1:
+                selections = {f"the qualifier {qualifier}": None, **selections}
+        places = [lowered for lowered in selections.values() if lowered is not None]
+        if len(selections) > 1:
             start, end = reporter.sources.positions(relation.span)
             if places:
                 start, end = places[0].start, places[0].end
-            message = f"{name} has {' and '.join(known)}: which of its facts stay?"
+            message = f"{name} has {' and '.join(selections)}: which of its facts stay?"
             reporter.error(codes.SELECTION, message, start, end, "leave one of them out")
 
 
@@ -121,10 +121,10 @@ def _report_merge(
         )
         hint = f"it may be a {' or '.join(kind.value for kind in Kind if kind in kinds)}"
         reporter.error(codes.MERGE, message, lowered.start, lowered.end, hint)
-    known, first = merges.setdefault(relation.name, (merge, lowered))
-    if known != merge:
-        attribute = relation.attributes[known.column]
-        message = f"another rule of {relation.name} keeps the {known.op} of {attribute.name}"
+    earlier, first = merges.setdefault(relation.name, (merge, lowered))
+    if earlier != merge:
+        attribute = relation.attributes[earlier.column]
+        message = f"another rule of {relation.name} keeps the {earlier.op} of {attribute.name}"
         notes = [f"that rule is at {first.rule.span}"]
         hint = "a relation keeps one value for each key: all its rules must agree on which"
         reporter.error(codes.MERGE, message, lowered.start, lowered.end, hint, notes)

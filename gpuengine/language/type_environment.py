@@ -202,20 +202,20 @@ class _Declarer:
 
     def _references(self, names: list[Name], scope: Scope) -> list[str]:
         """The full names of the types referred to; unknown ones are reported."""
-        known = self._environment.types.keys() | self._declared.keys()
-        found = []
+        types = self._environment.types.keys() | self._declared.keys()
+        references = []
         for name in names:
             text, where = name.text, scope
             while (bound := where.parameter(text)) is not None:
                 text, where = bound[0].text, bound[1]
-            full = where.resolve(text, known)
+            full = where.resolve(text, types)
             if full is None and text in WIDTHS:
                 full = WIDTHS[text].name
             if full is None:
-                self._unknown(name, known)
+                self._unknown(name, types)
             else:
-                found.append(full)
-        return found
+                references.append(full)
+        return references
 
     def _derive(self, full: str, names: list[str]) -> None:
         environment = self._environment

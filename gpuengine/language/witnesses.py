@@ -50,8 +50,8 @@ def _bind(body: Iterable[Literal], given: frozenset[Variable], taken: set[str]) 
         else part
         for part in body
     ]
-    while (found := _with_witnesses(parts, given)) is not None:
-        aggregate, witnesses = found
+    while (pair := _with_witnesses(parts, given)) is not None:
+        aggregate, witnesses = pair
         at = next(place for place, part in enumerate(parts) if part is aggregate)
         parts[at : at + 1] = _bound(aggregate, witnesses, taken)
     return tuple(parts)
