@@ -28,8 +28,8 @@ def count(groups: np.ndarray, size: int, codes: np.ndarray | None) -> list[Value
 
 def aggregate(function: str, values: pa.Array, groups: np.ndarray, size: int) -> pa.Array:
     """An aggregate of texts of terms for each of `size` groups; null where it is an error."""
-    found = aggregate_column(function, Column.of_texts(values), groups, size)
-    return pa.array([None if value is None else value.text for value in found], pa.large_string())
+    results = aggregate_column(function, Column.of_texts(values), groups, size)
+    return pa.array([None if value is None else value.text for value in results], pa.large_string())
 
 
 def aggregate_column(
@@ -47,14 +47,14 @@ def aggregate_column(
         best[rows[::-1]] = codes[::-1]
         return [None if code < 0 else values[code] for code in best.tolist()]
     if function in ("SUM", "AVG"):
-        found = _totals(function, rows, size, codes, values)
+        results = _totals(function, rows, size, codes, values)
     elif function == "GROUP_CONCAT":
-        found = _texts(separator, rows, size, codes, values)
+        results = _texts(separator, rows, size, codes, values)
     else:
-        found = _extremes(function, rows, size, codes, values)
+        results = _extremes(function, rows, size, codes, values)
     # One row without a value, and the aggregate has none.
     failed = np.bincount(groups[~bound], minlength=size) > 0
-    return [None if bad else value for value, bad in zip(found, failed.tolist(), strict=True)]
+    return [None if bad else value for value, bad in zip(results, failed.tolist(), strict=True)]
 
 
 def _extremes(

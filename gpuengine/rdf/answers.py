@@ -80,13 +80,13 @@ class Answering:
             atoms.append(atom)
         if any(self._is_unknown(atom) for atom in atoms):
             return {name: np.zeros(0, np.uint32) for name in names or [""]}
-        found = self._answers(atoms, names, tables)
+        solutions = self._answers(atoms, names, tables)
         if self._expands and all(pattern.graph is None for pattern in patterns):
-            found = self._classes.expanded(found, among)
+            solutions = self._classes.expanded(solutions, among)
         for pattern in patterns:
             if all(isinstance(place, Variable) for place in _places(pattern)) and pattern.graph is None:
-                found = self._shown(found, pattern)
-        return found
+                solutions = self._shown(solutions, pattern)
+        return solutions
 
     def _shown(self, columns: Columns, pattern: Triple) -> Columns:
         """The rows whose triple, of three variables, is shown."""
@@ -145,18 +145,18 @@ class Answering:
             return _made(ALL, (s, p, o))
         variables = list(dict.fromkeys(place for place in (s, p, o) if isinstance(place, Variable)))
         name = f"@pattern{len(tables)}"
-        found = Table(name, len(variables), CPU)
+        table = Table(name, len(variables), CPU)
         alternatives = self._alternatives(s, p, o)
         if alternatives:
             # A triple is in one relation only: they are distinct.
             whole = [np.concatenate([columns[one.name] for columns in alternatives]) for one in variables]
-            found.restore(whole, len(whole[0]))
-        tables[name] = found
+            table.restore(whole, len(whole[0]))
+        tables[name] = table
         return _made(name, tuple(variables))
 
     def _alternatives(self, s: Argument, p: Argument, o: Argument) -> list[Columns]:
         """The bindings of a triple by each relation."""
-        found = []
+        alternatives = []
         names = list(dict.fromkeys(place.name for place in (s, p, o) if isinstance(place, Variable)))
         for predicate, klass, relation in (*self._layout.slots, (None, None, TRIPLES)):
             if predicate is not None and isinstance(p, str) and p != predicate:
@@ -179,13 +179,13 @@ class Answering:
             rows = len(next(iter(columns.values())))
             mask = np.ones(rows, np.bool_)
             for variable, text in fixed.items():
-                known = self._terms.add([text])
+                ids = self._terms.add([text])
                 if variable.name in columns and variable.name in free:
-                    mask &= columns[variable.name] == known[0]
+                    mask &= columns[variable.name] == ids[0]
                 else:
-                    columns[variable.name] = np.repeat(known, rows)
-            found.append({name: columns[name][mask] for name in names})
-        return found
+                    columns[variable.name] = np.repeat(ids, rows)
+            alternatives.append({name: columns[name][mask] for name in names})
+        return alternatives
 
     def is_current(self, engine: Engine) -> bool:
         """Is what this reads still the state of an engine?"""
@@ -310,8 +310,8 @@ class Answering:
     def closure(self, predicate: str, *, reflexive: bool) -> tuple[np.ndarray, np.ndarray]:
         """See `gpuengine.rdf.graph.Graph`."""
         if self.is_transitive(predicate):
-            found = self.solve([Triple(Variable("x"), predicate, Variable("y"))])
-            first, second = found["x"], found["y"]
+            pairs = self.solve([Triple(Variable("x"), predicate, Variable("y"))])
+            first, second = pairs["x"], pairs["y"]
         else:
             scheme = self._closure(predicate)
             none = np.zeros(0, np.uint32)

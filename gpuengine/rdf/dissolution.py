@@ -83,8 +83,8 @@ class Reasons:
         other = np.concatenate([ids, *(pair[1] for pair in ends)])
         nodes, codes = np.unique(np.concatenate([one, other]), return_inverse=True)
         labels = components(len(nodes), codes[: len(one)], codes[len(one) :])
-        found = np.unique(labels[np.searchsorted(nodes, ids)])
-        return nodes[is_among(found, labels)]
+        reached = np.unique(labels[np.searchsorted(nodes, ids)])
+        return nodes[is_among(reached, labels)]
 
 
 def _hangs_together(rule: Rule) -> bool:
@@ -92,14 +92,14 @@ def _hangs_together(rule: Rule) -> bool:
     if not all(isinstance(part, Atom | Comparison) for part in rule.body):
         return False
     atoms = [rule.head, *(part for part in rule.body if isinstance(part, Atom))]
-    left = [terms for atom in atoms if (terms := _terms_of(atom.args))]
-    if len(left) < len([atom for atom in atoms if atom.args]):
+    groups = [terms for atom in atoms if (terms := _terms_of(atom.args))]
+    if len(groups) < len([atom for atom in atoms if atom.args]):
         return False
-    known = left.pop() if left else set()
-    while connected := [terms for terms in left if terms & known]:
-        known = known.union(*connected)
-        left = [terms for terms in left if not terms & known]
-    return not left
+    reached = groups.pop() if groups else set()
+    while connected := [terms for terms in groups if terms & reached]:
+        reached = reached.union(*connected)
+        groups = [terms for terms in groups if not terms & reached]
+    return not groups
 
 
 def _terms_of(args: Sequence[object]) -> set[object]:

@@ -146,17 +146,17 @@ class _Parser:
     def _tokenise(self) -> None:
         at, text = 0, self._text
         while at < len(text):
-            found = _TOKEN.match(text, at)
-            if found is None:
+            match = _TOKEN.match(text, at)
+            if match is None:
                 what = "a string that never ends" if text[at] in "\"'" else f"the character {text[at]!r}"
                 code = codes.UNTERMINATED if text[at] in "\"'" else codes.CHARACTER
                 self._reporter.error(code, f"{what} can't stand here", at, at + 1)
                 at += 1
                 continue
-            kind = found.lastgroup or ""
+            kind = match.lastgroup or ""
             if kind != "skip":
-                self._tokens.append(_Token(kind, found[0], at, found.end()))
-            at = found.end()
+                self._tokens.append(_Token(kind, match[0], at, match.end()))
+            at = match.end()
         self._tokens.append(_Token("end", "the end of the text", len(text), len(text)))
 
     def _recover(self, begin: int) -> None:
@@ -438,10 +438,10 @@ class _Parser:
             return TYPE
         if token.kind == "blank":
             return self._take().text
-        found = self._literal()
-        if found is None:
+        literal = self._literal()
+        if literal is None:
             raise self._unexpected("a variable, an IRI or a literal")
-        return found
+        return literal
 
     def _iri(self) -> str:
         token = self._take()
@@ -518,8 +518,8 @@ class _Parser:
             self._take()
         if self._is_word("IN"):
             self._take()
-            found = Call("IN", (left, *self._arguments()))
-            return Call("!", (found,)) if negated else found
+            member = Call("IN", (left, *self._arguments()))
+            return Call("!", (member,)) if negated else member
         if negated:
             raise self._unexpected("IN")
         return left

@@ -225,9 +225,9 @@ class RdfEngine(NotCopied):
 
     def _text(self, knowledge: Knowledge) -> str:
         text = self.layout.declarations()
-        known: set[str] = set()
+        declared: set[str] = set()
         for rule in (knowledge.rules | self.rules).values():
-            text += self.clauses(translate(rule, self.layout), known)
+            text += self.clauses(translate(rule, self.layout), declared)
         return text
 
     def _by_rules(self, error: ProgramErrors) -> ProgramErrors:
@@ -240,10 +240,13 @@ class RdfEngine(NotCopied):
         }
         return ProgramErrors(
             [
-                replace(found, notes=(*found.notes, f"it came of the rule at {names[found.source_line]}"))
-                if found.source_line in names
-                else found
-                for found in error.diagnostics
+                replace(
+                    diagnostic,
+                    notes=(*diagnostic.notes, f"it came of the rule at {names[diagnostic.source_line]}"),
+                )
+                if diagnostic.source_line in names
+                else diagnostic
+                for diagnostic in error.diagnostics
             ]
         )
 
@@ -362,9 +365,9 @@ class RdfEngine(NotCopied):
             with engine.update(**options) as update:
                 Restatement(engine, self.layout, self.terms, classes, ()).state(Classes.none(), update)
                 after = self._with_copies(before)
-                known = set(engine.relations)
+                declared = set(engine.relations)
                 new = [rule for key, rule in after.rules.items() if key not in before.rules | self.rules]
-                text = "".join(self.clauses(translate(rule, self.layout), known) for rule in new)
+                text = "".join(self.clauses(translate(rule, self.layout), declared) for rule in new)
                 update.add_rules(text + "\n")
                 self.note()
         except BaseException:
@@ -592,7 +595,7 @@ class RdfUpdate(NotCopied):
 
     def _stated_anew(self) -> list[tuple[str, EncodedFacts, EncodedFacts]]:
         """By relation, the facts that will be stated no longer, and those that were not stated before."""
-        loaded, found = self._owner.engine.loaded, []
+        loaded, changes = self._owner.engine.loaded, []
         for relation, delta in self._update.facts.items():
             masks = []
             for (columns, rows), is_kept in ((delta.minus_facts, True), (delta.plus_facts, False)):
@@ -600,8 +603,8 @@ class RdfUpdate(NotCopied):
                 inside = np.zeros(rows, np.bool_) if table is None else table.contains(columns, rows)
                 chosen = [np.array(column[inside == is_kept]) for column in columns]
                 masks.append(EncodedFacts(chosen, int(np.count_nonzero(inside == is_kept))))
-            found.append((relation, masks[0], masks[1]))
-        return found
+            changes.append((relation, masks[0], masks[1]))
+        return changes
 
     def _undo(self, stated: Iterable[tuple[str, EncodedFacts, EncodedFacts]], first: Classes) -> None:
         """Take back what was committed: a later step failed. `first` are the classes after the first one."""
@@ -755,14 +758,14 @@ class RdfUpdate(NotCopied):
         return self._owner.knowledge.rules if self._owner.entailment is not None else {}
 
     def _add(self, rules: Iterable[Rule], compiled: Mapping[Rule, Rule]) -> None:
-        known = set(self._owner.engine.relations)
+        declared = set(self._owner.engine.relations)
         if self._update.edited is not None:
-            known |= set(self._update.edited.text.program.relations)
+            declared |= set(self._update.edited.text.program.relations)
         text = ""
         for rule in rules:
             if compiled.get(canonical(rule)) is rule and canonical(rule) in self._rules:
                 continue  # it is there already, as a rule of the user's own
-            text += self._owner.clauses(translate(rule, self._owner.layout), known)
+            text += self._owner.clauses(translate(rule, self._owner.layout), declared)
         if text:
             self._update.add_rules(text + "\n")
             self._added.append(text + "\n")

@@ -74,10 +74,10 @@ class Classes:
         lookup = self._lookup
         if int(ids.max()) < len(lookup):
             return lookup[ids]
-        found = ids.copy()
-        known = ids < len(lookup)
-        found[known] = lookup[ids[known]]
-        return found
+        representatives = ids.copy()
+        inside = ids < len(lookup)
+        representatives[inside] = lookup[ids[inside]]
+        return representatives
 
     def have(self, ids: np.ndarray) -> np.ndarray:
         """A mask of the terms that are in a class."""
@@ -323,12 +323,12 @@ class Restatement:
         differ = (before.of(both) != after.of(both)) | (
             before.sizes(before.of(both)) != after.sizes(after.of(both))
         )
-        found = [both[differ], before.within(before.of(both[differ])), after.within(after.of(both[differ]))]
+        touched = [both[differ], before.within(before.of(both[differ])), after.within(after.of(both[differ]))]
         for _, quads in self._changes:
             for column in quads.columns[:3]:
                 for classes in (before, after):
-                    found.append(classes.within(classes.of(column[classes.have(column)])))
-        return np.unique(np.concatenate(found)).astype(np.uint32)
+                    touched.append(classes.within(classes.of(column[classes.have(column)])))
+        return np.unique(np.concatenate(touched)).astype(np.uint32)
 
     def _reflexive(self, representatives: np.ndarray) -> Quads:
         same = np.repeat(self._terms.add([SAME]), len(representatives)).astype(np.uint32)
@@ -409,8 +409,8 @@ def _any(some: np.ndarray, columns: Sequence[np.ndarray]) -> np.ndarray:
     """A mask of the rows that have one of some ids."""
     if not len(columns[0]) or not len(some):
         return np.zeros(len(columns[0]), np.bool_)
-    found: np.ndarray = np.logical_or.reduce([is_among(some, column) for column in columns])
-    return found
+    mask: np.ndarray = np.logical_or.reduce([is_among(some, column) for column in columns])
+    return mask
 
 
 def _as_quads(columns: Sequence[np.ndarray]) -> Quads:

@@ -132,12 +132,12 @@ class Decoder:
 
     def values(self, ids: np.ndarray) -> list[Value]:
         listed = ids.tolist()
-        known = self._values
-        new = [number for number in listed if number not in known]
+        cache = self._values
+        new = [number for number in listed if number not in cache]
         if new:
             texts = self.terms.texts(np.array(new, ids.dtype))
-            known.update(zip(new, map(decode, texts), strict=True))
-        return [known[number] for number in listed]
+            cache.update(zip(new, map(decode, texts), strict=True))
+        return [cache[number] for number in listed]
 
     def ids(self, column: Column) -> np.ndarray:
         """The ids of values, new ones where the dictionary has none; `UNBOUND` where there is no value."""
@@ -187,8 +187,8 @@ def evaluate_columns(
 ) -> Column:
     """An expression on columns of `length` rows."""
     if isinstance(expression, Variable):
-        found = columns.get(expression.name)
-        return Column.nothing(length) if found is None else found
+        column = columns.get(expression.name)
+        return Column.nothing(length) if column is None else column
     if isinstance(expression, str):
         return Column.constant(decode(expression), length)
     function = expression.function

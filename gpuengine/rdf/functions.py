@@ -48,8 +48,8 @@ def truth(value: Value) -> bool:
         return bool(value.native) and not (isinstance(value.native, float) and math.isnan(value.native))
     if value.kind in (Kind.STRING, Kind.LANGUAGE):
         return bool(value.native)
-    known = reader(value.datatype) if value.kind == Kind.OTHER and value.datatype else None
-    if known is not None and Kind.BOOLEAN <= known[0] <= Kind.DOUBLE:
+    reading = reader(value.datatype) if value.kind == Kind.OTHER and value.datatype else None
+    if reading is not None and Kind.BOOLEAN <= reading[0] <= Kind.DOUBLE:
         return False
     raise ValueFault("no truth value")
 
@@ -443,10 +443,10 @@ def cast(datatype: str) -> Callable[[Value], Value] | None:
     """The constructor function of a datatype; None if there is none."""
     if datatype == f"{XSD}string":
         return _cast_to_string
-    known = reader(datatype)
-    if known is None:
+    reading = reader(datatype)
+    if reading is None:
         return None
-    kind, read = known
+    kind, read = reading
 
     def convert(value: Value) -> Value:
         if value.kind in (Kind.STRING, Kind.OTHER):

@@ -62,8 +62,8 @@ class Knowledge:
         """That after triples came (True) and went (False), in this order; self if it is the same."""
         axioms, equal = self.axioms, self.equal
         for inserts, quads in changes:
-            if found := axioms_of(quads, terms):
-                axioms = axioms.union(found) if inserts else axioms.difference(found)
+            if affected := axioms_of(quads, terms):
+                axioms = axioms.union(affected) if inserts else axioms.difference(affected)
             if pairs := _equalities(quads, terms):
                 equal = equal.union(pairs) if inserts else equal.difference(pairs)
         if axioms == self.axioms and equal == self.equal and self.equality == _equates(equal, rules):

@@ -54,17 +54,17 @@ class Layout:
         properties: dict[str, None] = {SAME: None} if equality else {}
         variable_rules = 0
         for rule in rules:
-            found = [triple for triple in triples_of(rule) if triple.graph is None]
-            predicates = {triple.predicate for triple in found if isinstance(triple.predicate, Variable)}
+            triples = [triple for triple in triples_of(rule) if triple.graph is None]
+            predicates = {triple.predicate for triple in triples if isinstance(triple.predicate, Variable)}
             types = {
                 triple.object
-                for triple in found
+                for triple in triples
                 if triple.predicate == TYPE and isinstance(triple.object, Variable)
             }
             if len(predicates | types) > 1:
                 return Layout(properties=_equality(rules, equality))
             variable_rules += bool(predicates or types)
-            for triple in found:
+            for triple in triples:
                 if isinstance(triple.predicate, Variable) or not is_iri(triple.predicate):
                     continue
                 if triple.predicate != TYPE:

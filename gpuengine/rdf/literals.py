@@ -112,8 +112,8 @@ class Mentions:
         come = [*_objects(_quads(self._come), self._terms), *rule_literals(rules[1])]
         gone = [*_objects(_quads(self._gone), self._terms), *rule_literals(rules[0])]
         doubtful = list(dict.fromkeys(gone).keys() - set(come))
-        left = set(_objects(self._kept(doubtful), self._terms)) if doubtful else set()
-        return before.changed([text for text in doubtful if text not in left], come)
+        kept = set(_objects(self._kept(doubtful), self._terms)) if doubtful else set()
+        return before.changed([text for text in doubtful if text not in kept], come)
 
     def all_after(self, facts: LiteralFacts, rules: Iterable[Rule]) -> Literals:
         """The literals that are mentioned then, with other facts to state of them."""
@@ -135,11 +135,11 @@ class Mentions:
             )
             mask = is_among(ids, quads[2])
             quads = [column[mask] for column in quads]
-        found = joined([default, Quads((quads[0], quads[1], quads[2], quads[3]))])
-        if not len(self._gone) or not found.rows:
-            return found
-        columns = [np.ascontiguousarray(column) for column in found.columns]
-        mask = ~self._gone.contains(columns, found.rows)
+        stated = joined([default, Quads((quads[0], quads[1], quads[2], quads[3]))])
+        if not len(self._gone) or not stated.rows:
+            return stated
+        columns = [np.ascontiguousarray(column) for column in stated.columns]
+        mask = ~self._gone.contains(columns, stated.rows)
         s, p, o, g = (column[mask] for column in columns)
         return Quads((s, p, o, g))
 

@@ -93,7 +93,7 @@ class Ontology:
 
     def members(self, node: str) -> tuple[str, ...]:
         """The members of a list; none, with a `DataWarning`, if it is broken."""
-        found: list[str] = []
+        members: list[str] = []
         seen: set[str] = set()
         while node != NIL:
             firsts, rests = self.objects(node, FIRST), self.objects(node, REST)
@@ -101,9 +101,9 @@ class Ontology:
                 self._warn(node, node in seen, len(firsts), len(rests))
                 return ()
             seen.add(node)
-            found.append(firsts[0])
+            members.append(firsts[0])
             node = rests[0]
-        return tuple(found)
+        return tuple(members)
 
     @staticmethod
     def _warn(node: str, comes_back: bool, firsts: int, rests: int) -> None:

@@ -78,32 +78,32 @@ class LiteralFacts:
 
     def by_value(self, literals: Iterable[str]) -> dict[Value, tuple[str, ...]]:
         """The literals that denote something, by what they denote."""
-        found: dict[Value, tuple[str, ...]] = {}
+        groups: dict[Value, tuple[str, ...]] = {}
         for text in dict.fromkeys(literals):
             denoted = self.value(text)
             if isinstance(denoted, tuple):
-                found[denoted] = (*found.get(denoted, ()), text)
-        return found
+                groups[denoted] = (*groups.get(denoted, ()), text)
+        return groups
 
     def of_values(self, literals: Mapping[Value, tuple[str, ...]]) -> list[Statement]:
         """dt-type2 and dt-eq: the triples for literals of some values, whatever other literals there are."""
-        found = []
+        statements = []
         for denoted, texts in literals.items():
             ranges = [name for name, each in self.ranges.items() if each.contains(denoted)]
-            found += [(text, TYPE, name) for text in texts for name in ranges]
+            statements += [(text, TYPE, name) for text in texts for name in ranges]
             if self.equal or self.different:
-                found += [(texts[0], self.same, text) for text in texts[1:]]
-        return found
+                statements += [(texts[0], self.same, text) for text in texts[1:]]
+        return statements
 
     def triples(self, literals: Mapping[Value, tuple[str, ...]]) -> list[Statement]:
         """The triples for literals by value: dt-type2, dt-eq and, for each pair of values, dt-diff."""
         if self.says_nothing:
             return []
-        found = self.of_values(literals)
+        statements = self.of_values(literals)
         if self.different:
             firsts = [texts[0] for texts in literals.values()]
-            found += [(one, owl("differentFrom"), other) for one, other in permutations(firsts, 2)]
-        return found
+            statements += [(one, owl("differentFrom"), other) for one, other in permutations(firsts, 2)]
+        return statements
 
 
 @dataclass(frozen=True)
@@ -138,13 +138,13 @@ def compile_ontology(
     if profile not in PROFILES:
         raise ValueError(f"there is no profile {profile!r}: it is one of {', '.join(PROFILES)}")
     ontology = Ontology(statements)
-    known = frozenset({*datatypes, LITERAL})
+    recognised = frozenset({*datatypes, LITERAL})
     ranges = ontology.data_ranges()
     if axiomatic:
         ranges = {name: DataRange("datatype", name) for name in sorted(DATATYPES)} | ranges
-    ranges = {name: each for name, each in ranges.items() if name in known or name not in DATATYPES}
+    ranges = {name: each for name, each in ranges.items() if name in recognised or name not in DATATYPES}
     if profile == "rdfs":
-        return _rdfs(ontology, ranges, known, axiomatic=axiomatic, meta=meta, containers=containers)
+        return _rdfs(ontology, ranges, recognised, axiomatic=axiomatic, meta=meta, containers=containers)
     schema, _ = parse_rules(SCHEMA)
     compiler = None if meta else Compiler(ontology, axiomatic=axiomatic, equality=equality)
     if compiler is None or _derives_axioms(compiler.rules):
@@ -166,7 +166,7 @@ def compile_ontology(
     constraints += _not_members(ranges)
     if axiomatic:
         rules += [*parse_rules(REFLEXIVITY)[0], *_vocabulary()]
-    literals = LiteralFacts(asked, equal=equality, different=axiomatic, datatypes=known)
+    literals = LiteralFacts(asked, equal=equality, different=axiomatic, datatypes=recognised)
     return Compiled(rules, constraints, literals, ranges)
 
 

@@ -344,14 +344,14 @@ class Compiler:
                 other = by_filler[kind][role, filler]
                 if other != node:
                     above[node][other] = above[other][node] = None
-        found: dict[tuple[str, str, str], None] = {}
+        derived: dict[tuple[str, str, str], None] = {}
         changed = True
         while changed:
             changed = False
             for name, sub, top in self._compared(restrictions, by_filler, above, roles_above):
                 if sub != top and top not in above[sub]:
                     above[sub][top] = None
-                    found[name, sub, top] = None
+                    derived[name, sub, top] = None
                     changed = True
         for kind in kinds:
             for node, role, filler in named[kind]:
@@ -360,8 +360,8 @@ class Compiler:
                     name = {"someValuesFrom": "scm-svf1", "allValuesFrom": "scm-avf1", "hasValue": "scm-hv"}[
                         kind
                     ]
-                    found[name, node, other] = found[name, other, node] = None
-        return list(found)
+                    derived[name, node, other] = derived[name, other, node] = None
+        return list(derived)
 
     @staticmethod
     def _compared(
@@ -371,27 +371,27 @@ class Compiler:
         roles_above: dict[str, dict[str, None]],
     ) -> list[tuple[str, str, str]]:
         """Pairs of a restriction and the nearest that are larger; those beyond follow from these."""
-        found: list[tuple[str, str, str]] = []
+        pairs: list[tuple[str, str, str]] = []
 
         for kind, by_class, by_role in (
             ("someValuesFrom", "scm-svf1", "scm-svf2"),
             ("allValuesFrom", "scm-avf1", "scm-avf2"),
             ("hasValue", "", "scm-hv"),
         ):
-            known = by_filler[kind]
+            nodes = by_filler[kind]
             on_role: dict[str, dict[str, str]] = defaultdict(dict)
             on_filler: dict[str, dict[str, str]] = defaultdict(dict)
-            for (role, filler), node in known.items():
+            for (role, filler), node in nodes.items():
                 on_role[role][filler] = on_filler[filler][role] = node
             for node, role, filler in restrictions[kind]:
                 if by_class:
                     others = on_role[role]
-                    found += [(by_class, node, others[top]) for top in _nearest(filler, above, others)]
+                    pairs += [(by_class, node, others[top]) for top in _nearest(filler, above, others)]
                 others = on_filler[filler]
                 for top in _nearest(role, roles_above, others):
                     pair = (others[top], node) if kind == "allValuesFrom" else (node, others[top])
-                    found.append((by_role, *pair))
-        return found
+                    pairs.append((by_role, *pair))
+        return pairs
 
     # Unfolding
 
@@ -440,14 +440,14 @@ class Compiler:
     def _settle(self, node: str) -> None:
         if node in self._kept:
             return
-        found: dict[tuple[str, Body], None] = {}
+        alternatives: dict[tuple[str, Body], None] = {}
         for producer in self._producers.get(node, ()):
             for body in self._expanded(producer):
-                found[producer.name, body] = None
-                if len(found) > _MOST_ALTERNATIVES or len(body) > _LONGEST_BODY:
+                alternatives[producer.name, body] = None
+                if len(alternatives) > _MOST_ALTERNATIVES or len(body) > _LONGEST_BODY:
                     self._kept.add(node)
                     return
-        self._bodies[node] = list(found)
+        self._bodies[node] = list(alternatives)
 
     def _alternatives(self, klass: str, but: Sequence[str] = ()) -> list[Body]:
         """What makes ``?x`` a member of a class, in bodies; but not those of some rules."""
@@ -622,12 +622,12 @@ def _differ(one: Variable, other: Variable) -> Filter:
 
 def _nearest(start: str, above: dict[str, dict[str, None]], goals: Container[str]) -> list[str]:
     """The goals above something, by one step or more, with no other between."""
-    found: list[str] = []
+    nearest: list[str] = []
     seen = {start}
     waiting = [start]
     while waiting:
         for top in above.get(waiting.pop(), ()):
             if top not in seen:
                 seen.add(top)
-                (found if top in goals else waiting).append(top)
-    return found
+                (nearest if top in goals else waiting).append(top)
+    return nearest

@@ -107,8 +107,8 @@ def _among(graph: Graph, conditions: Sequence[Expression]) -> Among:
             among |= dict.fromkeys(places, partial(_are_literals, graph))
         elif condition.function == "IN":
             texts = [text for text in condition.arguments[1:] if isinstance(text, str)]
-            known = np.array([n for n in map(graph.terms.lookup, texts) if n is not None], np.int64)
-            among[places[0]] = partial(np.isin, test_elements=known)
+            numbers = np.array([n for n in map(graph.terms.lookup, texts) if n is not None], np.int64)
+            among[places[0]] = partial(np.isin, test_elements=numbers)
     return among
 
 
@@ -144,7 +144,7 @@ def _solved(
 
 
 def _union(graph: Graph, triple: Triple, place: Variable, texts: Sequence[Expression]) -> Columns:
-    found: list[Columns] = []
+    parts: list[Columns] = []
     for text in texts:
         assert isinstance(text, str)
         number = graph.terms.lookup(text)
@@ -155,12 +155,12 @@ def _union(graph: Graph, triple: Triple, place: Variable, texts: Sequence[Expres
         )
         columns = dict(graph.solve([chosen]))
         columns[place.name] = np.full(_rows(columns), number)
-        found.append(columns)
+        parts.append(columns)
     names = [
         part.name for part in (triple.subject, triple.predicate, triple.object) if isinstance(part, Variable)
     ]
     return {
-        name: np.concatenate([f[name] for f in found]) if found else np.empty(0, np.int64) for name in names
+        name: np.concatenate([f[name] for f in parts]) if parts else np.empty(0, np.int64) for name in names
     }
 
 
@@ -201,8 +201,8 @@ def _holds(graph: Graph, condition: Expression, columns: Columns, compiled: Comp
     assert isinstance(one, Variable)
     column = columns[one.name]
     if condition.function == "IN":
-        known = [graph.terms.lookup(text) for text in condition.arguments[1:] if isinstance(text, str)]
-        return np.isin(column, [number for number in known if number is not None])
+        numbers = [graph.terms.lookup(text) for text in condition.arguments[1:] if isinstance(text, str)]
+        return np.isin(column, [number for number in numbers if number is not None])
     other = condition.arguments[1]
     if condition.function == NOT_MEMBER:
         assert isinstance(other, str)

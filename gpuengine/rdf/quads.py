@@ -33,8 +33,8 @@ class DictionaryTerms:
         return self._dictionary.encode_text(from_strings(texts))
 
     def texts(self, ids: np.ndarray) -> list[str]:
-        found: list[str] = self._dictionary.strings(_as_ids(ids)).to_pylist()
-        return found
+        texts: list[str] = self._dictionary.strings(_as_ids(ids)).to_pylist()
+        return texts
 
     @property
     def bound(self) -> int:
@@ -49,11 +49,11 @@ class DictionaryTerms:
     def begin_with(self, ids: np.ndarray, prefix: str) -> np.ndarray:
         """Which of the terms begin with a text."""
         text = self._dictionary.text(_as_ids(ids))
-        found = text.ends - text.starts >= len(prefix)
+        mask = text.ends - text.starts >= len(prefix)
         for place, byte in enumerate(prefix.encode()):
-            rows = np.flatnonzero(found)
-            found[rows] = text.data[text.starts[rows] + place] == byte
-        return np.asarray(found, np.bool_)
+            rows = np.flatnonzero(mask)
+            mask[rows] = text.data[text.starts[rows] + place] == byte
+        return np.asarray(mask, np.bool_)
 
     def are_iris(self, ids: np.ndarray) -> np.ndarray:
         """Which of the terms are IRIs."""

@@ -47,10 +47,10 @@ def _places(
     properties = np.zeros(int(p.max()) + 1, place.dtype)
     classes = np.zeros(int(o.max()) + 1, place.dtype)
     for number, (predicate, klass, _) in enumerate(slots, 1):
-        known = terms.lookup(predicate if klass is None else klass)
+        term = terms.lookup(predicate if klass is None else klass)
         lookup = properties if klass is None else classes
-        if known is not None and known < len(lookup):
-            lookup[known] = number
+        if term is not None and term < len(lookup):
+            lookup[term] = number
     place = properties[p]
     of_type = terms.lookup(TYPE)
     if of_type is not None:

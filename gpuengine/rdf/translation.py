@@ -135,8 +135,8 @@ def variables_of(item: BodyItem | Expression | None) -> dict[Variable, None]:
     if isinstance(item, Bind):
         return {**variables_of(item.expression), item.variable: None}
     if isinstance(item, Negation):
-        found = {one: None for part in item.body for one in variables_of(part)}
-        return {one: None for one in found if one not in item.local}
+        variables = {one: None for part in item.body for one in variables_of(part)}
+        return {one: None for one in variables if one not in item.local}
     if isinstance(item, Aggregate):
         return dict.fromkeys([*item.groups, *(one.variable for one in item.aggregations)])
     return {}
@@ -261,9 +261,9 @@ class _Translation:
             yield {}
             return
         first, *rest = triples
-        for found in self._alternatives(first):
-            for more in self._choices([_replaced(triple, found) for triple in rest]):
-                yield {**found, **more}
+        for choice in self._alternatives(first):
+            for more in self._choices([_replaced(triple, choice) for triple in rest]):
+                yield {**choice, **more}
 
     def _alternatives(self, triple: Triple) -> Iterator[Binding]:
         yield {}
@@ -325,8 +325,8 @@ class _Translation:
         name = self._relation(len(shared))
         rest = _Translation(self._rule, self._layout)
         rest._fresh = self._fresh = self._fresh + 1
-        for found, parts in rest._bodies(list(inner)):
-            head = f"{name}({', '.join(_term(_bound(one, found)) for one in shared)})"
+        for choice, parts in rest._bodies(list(inner)):
+            head = f"{name}({', '.join(_term(_bound(one, choice)) for one in shared)})"
             self._clause([head], parts)
         self._take(rest)
         yield f"!{name}({', '.join(map(_term, shared))})"
@@ -349,8 +349,8 @@ class _Translation:
         inner = _Translation(self._rule, self._layout)
         inner._fresh = self._fresh = self._fresh + 1
         replaced: list[BodyItem] = [_replaced_item(part, binding) for part in body]
-        for found, parts in inner._bodies(replaced):
-            head = ", ".join(_term(_bound(one, found)) for one in (*groups, *others))
+        for choice, parts in inner._bodies(replaced):
+            head = ", ".join(_term(_bound(one, choice)) for one in (*groups, *others))
             self._clause([f"{name}({head})"], parts)
         self._take(inner)
         group_terms = [_term(one) for one in groups]

@@ -177,9 +177,9 @@ def decode(text: str) -> Value:
         return Value(Kind.LANGUAGE, lexical, LANGUAGE_STRING, language, text)
     if datatype is None:
         return Value(Kind.STRING, lexical, f"{XSD}string", None, text)
-    known = _READERS.get(datatype)
-    if known is not None:
-        kind, read = known
+    reading = _READERS.get(datatype)
+    if reading is not None:
+        kind, read = reading
         native = read(lexical)
         if native is not None:
             return Value(kind, native, datatype, None, text)
@@ -276,17 +276,17 @@ def _of_day(hours: str, minutes: str, seconds: str) -> Fraction | None:
 
 
 def read_datetime(lexical: str) -> Moment | None:
-    found = _DATETIME.fullmatch(lexical.strip(_BLANKS))
-    if found is None:
+    match = _DATETIME.fullmatch(lexical.strip(_BLANKS))
+    if match is None:
         return None
-    year, month, day = int(found[1]), int(found[2]), int(found[3])
-    seconds = _of_day(found[4], found[5], found[6])
+    year, month, day = int(match[1]), int(match[2]), int(match[3])
+    seconds = _of_day(match[4], match[5], match[6])
     if seconds is None or day > days_of_month(year, month):
         return None
     if seconds == 86400:
         year, month, day = civil_from_days(days_from_civil(year, month, day) + 1)
         seconds = Fraction(0)
-    return Moment(year, month, day, seconds, _zone(found[7]))
+    return Moment(year, month, day, seconds, _zone(match[7]))
 
 
 def read_datetime_stamp(lexical: str) -> Moment | None:
@@ -295,30 +295,30 @@ def read_datetime_stamp(lexical: str) -> Moment | None:
 
 
 def read_date(lexical: str) -> Moment | None:
-    found = _DATE.fullmatch(lexical.strip(_BLANKS))
-    if found is None:
+    match = _DATE.fullmatch(lexical.strip(_BLANKS))
+    if match is None:
         return None
-    year, month, day = int(found[1]), int(found[2]), int(found[3])
+    year, month, day = int(match[1]), int(match[2]), int(match[3])
     if day > days_of_month(year, month):
         return None
-    return Moment(year, month, day, Fraction(0), _zone(found[4]))
+    return Moment(year, month, day, Fraction(0), _zone(match[4]))
 
 
 def read_time(lexical: str) -> Moment | None:
-    found = _TIME.fullmatch(lexical.strip(_BLANKS))
-    if found is None:
+    match = _TIME.fullmatch(lexical.strip(_BLANKS))
+    if match is None:
         return None
-    seconds = _of_day(found[1], found[2], found[3])
-    return None if seconds is None else Moment(1972, 12, 31, seconds % 86400, _zone(found[4]))
+    seconds = _of_day(match[1], match[2], match[3])
+    return None if seconds is None else Moment(1972, 12, 31, seconds % 86400, _zone(match[4]))
 
 
 def read_duration(lexical: str) -> Duration | None:
-    found = _DURATION.fullmatch(lexical.strip(_BLANKS))
-    if found is None:
+    match = _DURATION.fullmatch(lexical.strip(_BLANKS))
+    if match is None:
         return None
-    years, months, days, hours, minutes = (int(found[part] or 0) for part in range(2, 7))
-    seconds = days * 86400 + hours * 3600 + minutes * 60 + Fraction(found[7] or 0)
-    sign = -1 if found[1] else 1
+    years, months, days, hours, minutes = (int(match[part] or 0) for part in range(2, 7))
+    seconds = days * 86400 + hours * 3600 + minutes * 60 + Fraction(match[7] or 0)
+    sign = -1 if match[1] else 1
     return Duration(sign * (years * 12 + months), sign * seconds)
 
 

@@ -231,10 +231,10 @@ class Update:
 
 def bound_variables(step: Step) -> list[str]:
     """Names of the variables that a step can bind, in order of appearance; hidden ones too."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
 
     def note(*arguments: Argument | None) -> None:
-        found.update((a.name, None) for a in arguments if isinstance(a, Variable))
+        names.update((a.name, None) for a in arguments if isinstance(a, Variable))
 
     def visit(step: Step) -> None:
         if isinstance(step, Basic):
@@ -248,9 +248,9 @@ def bound_variables(step: Step) -> list[str]:
             for branch in step.branches:
                 visit(branch)
         elif isinstance(step, Bind):
-            found[step.variable] = None
+            names[step.variable] = None
         elif isinstance(step, Values):
-            found.update(dict.fromkeys(step.variables))
+            names.update(dict.fromkeys(step.variables))
         elif isinstance(step, InGraph):
             note(step.name)
             visit(step.group)
@@ -258,10 +258,10 @@ def bound_variables(step: Step) -> list[str]:
             for inner in step.steps:
                 visit(inner)
         elif isinstance(step, Select):
-            found.update(dict.fromkeys(answer_variables(step)))
+            names.update(dict.fromkeys(answer_variables(step)))
 
     visit(step)
-    return list(found)
+    return list(names)
 
 
 def answer_variables(select: Select) -> tuple[str, ...]:

@@ -121,8 +121,8 @@ class Answer:
         if self.form == "ASK":
             wrong.add("parquet")
         if form in wrong:
-            left = ", ".join(other for other in FORMATS if other not in wrong)
-            raise DataError(f"an answer of {self.form} has no format {form!r}: choose one of {left}")
+            formats = ", ".join(other for other in FORMATS if other not in wrong)
+            raise DataError(f"an answer of {self.form} has no format {form!r}: choose one of {formats}")
         if form == "parquet":
             import pyarrow.parquet as parquet
 
@@ -254,13 +254,13 @@ def _json(value: Value) -> dict[str, str]:
         return {"type": "uri", "value": value.native}
     if value.kind == Kind.BLANK:
         return {"type": "bnode", "value": value.native}
-    found = {"type": "literal", "value": value.lexical}
+    entry = {"type": "literal", "value": value.lexical}
     if value.language:
-        found["xml:lang"] = value.language
+        entry["xml:lang"] = value.language
     elif value.datatype != f"{XSD}string":
         assert value.datatype is not None
-        found["datatype"] = value.datatype
-    return found
+        entry["datatype"] = value.datatype
+    return entry
 
 
 def _xml(name: str, value: Value) -> str:

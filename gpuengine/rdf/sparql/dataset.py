@@ -34,12 +34,12 @@ class LocalTerms:
         local = self._local.get(text)
         if local is not None:
             return local
-        known = self.terms.lookup(text)
-        if known is None:
-            known = LOCAL + len(self._texts)
+        number = self.terms.lookup(text)
+        if number is None:
+            number = LOCAL + len(self._texts)
             self._texts.append(text)
-        self._local[text] = known
-        return known
+        self._local[text] = number
+        return number
 
     def texts(self, ids: np.ndarray) -> list[str]:
         mine = ids >= LOCAL
@@ -89,12 +89,12 @@ class View:
     def _merged(self, triples: Sequence[Triple], graphs: tuple[str, ...]) -> Table:
         """In the union of some graphs: a triple that two of them have counts once."""
         hidden = Variable(f"{HIDDEN}graph")
-        known = np.array([n for name in graphs if (n := self.graph.terms.lookup(name)) is not None], np.int64)
+        ids = np.array([n for name in graphs if (n := self.graph.terms.lookup(name)) is not None], np.int64)
         result = Table.unit()
         for triple in triples:
-            found = self._solved([replace(triple, graph=hidden)])
-            found = found.take(np.isin(found.column(hidden.name), known)).without([hidden.name])
-            result = join(result, distinct(found))
+            solutions = self._solved([replace(triple, graph=hidden)])
+            solutions = solutions.take(np.isin(solutions.column(hidden.name), ids)).without([hidden.name])
+            result = join(result, distinct(solutions))
         return result
 
     def names(self) -> np.ndarray:
@@ -102,8 +102,8 @@ class View:
         stored = np.asarray(self.graph.graphs()).astype(np.int64, copy=False)
         if self.dataset.named is None:
             return stored
-        known = (self.graph.terms.lookup(name) for name in self.dataset.named)
-        return np.array([number for number in known if number is not None and number in stored], np.int64)
+        numbers = (self.graph.terms.lookup(name) for name in self.dataset.named)
+        return np.array([number for number in numbers if number is not None and number in stored], np.int64)
 
     def nodes(self, active: Argument | None) -> np.ndarray:
         """Ids of all subjects and objects of a graph."""
@@ -114,10 +114,10 @@ class View:
 
 
 def _names(triples: Sequence[Triple]) -> list[str]:
-    found = (
+    names = (
         argument.name
         for triple in triples
         for argument in (triple.subject, triple.predicate, triple.object, triple.graph)
         if isinstance(argument, Variable)
     )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))

@@ -128,9 +128,9 @@ class Evaluation:
         for how in select.aggregations:
             values = self._aggregated(how, table, numbers, size, active)
             codes = np.array([-1 if value is None else place for place, value in enumerate(values)], np.int64)
-            known = [value for value in values if value is not None]
-            codes[codes >= 0] = np.arange(len(known))
-            result = result.extended(how.name, self.decoder.ids(Column(codes, known)))
+            bound = [value for value in values if value is not None]
+            codes[codes >= 0] = np.arange(len(bound))
+            result = result.extended(how.name, self.decoder.ids(Column(codes, bound)))
         return result
 
     def _aggregated(
@@ -253,16 +253,16 @@ class Evaluation:
             return self.group(step.group, step.name, outer)
         if _is_plain(step.group):
             return self.group(step.group, step.name, outer)
-        found: list[Table] = [Table.empty([*bound_variables(step.group), step.name.name])]
+        parts: list[Table] = [Table.empty([*bound_variables(step.group), step.name.name])]
         names = self.view.names()
         for number, text in zip(names.tolist(), self.view.terms.texts(names), strict=True):
             inner = self.group(step.group, text, outer)
             name = Table({step.name.name: np.full(inner.length, number, np.int64)}, inner.length)
             if step.name.name not in inner.columns:
-                found.append(inner.extended(step.name.name, name.columns[step.name.name]))
+                parts.append(inner.extended(step.name.name, name.columns[step.name.name]))
             else:
-                found.append(tables.join(inner, name.slice(0, 1)))
-        return tables.concatenated(found)
+                parts.append(tables.join(inner, name.slice(0, 1)))
+        return tables.concatenated(parts)
 
     # Expressions
 
@@ -303,9 +303,9 @@ class Evaluation:
         if not len(first):
             return np.zeros(table.length, bool)
         outer = rows.take(first).extended(_ROW, np.arange(len(first)))
-        found = np.zeros(len(first), bool)
-        found[self.group(exists.pattern, active, outer).column(_ROW)] = True
-        return found[numbers]
+        mask = np.zeros(len(first), bool)
+        mask[self.group(exists.pattern, active, outer).column(_ROW)] = True
+        return mask[numbers]
 
 
 def _counts_rows(how: Aggregation) -> bool:

@@ -76,7 +76,7 @@ class Source:
 
 def tokens(source: Source) -> list[Token]:
     """All tokens, ended by one of the kind ``end``."""
-    found: list[Token] = []
+    listed: list[Token] = []
     text = source.text
     place = 0
     match = _TOKENS.match
@@ -87,10 +87,10 @@ def tokens(source: Source) -> list[Token]:
         kind = token.lastgroup
         if kind != "space":
             assert kind is not None
-            found.append(Token(kind, token[0], place, token.end()))
+            listed.append(Token(kind, token[0], place, token.end()))
         place = token.end()
-    found.append(Token("end", "", len(text), len(text)))
-    return found
+    listed.append(Token("end", "", len(text), len(text)))
+    return listed
 
 
 def _unknown(source: Source, place: int) -> ProgramErrors:

@@ -140,17 +140,17 @@ class _Parser:
         return self.take()
 
     def expect_word(self, *words: str) -> str:
-        found = self.accept_word(*words)
-        if found is None:
+        word = self.accept_word(*words)
+        if word is None:
             raise self.unexpected(" or ".join(words), words)
-        return found
+        return word
 
     def unexpected(self, expected: str, words: Sequence[str] = ()) -> ProgramErrors:
         token = self.next
-        found = "the end of the text" if token.kind == "end" else f"'{_shortened(token.text)}'"
+        actual = "the end of the text" if token.kind == "end" else f"'{_shortened(token.text)}'"
         hint = nearest(token.text.upper(), words, "word") if token.kind == "word" and words else None
         return self.source.error(
-            codes.SYNTAX, f"expected {expected}, found {found}", token.start, token.end, hint
+            codes.SYNTAX, f"expected {expected}, found {actual}", token.start, token.end, hint
         )
 
     def wrong(self, code: str, message: str, token: Token, hint: str | None = None) -> ProgramErrors:
@@ -390,18 +390,18 @@ class _Parser:
 
     def order(self) -> list[Order]:
         self.expect_word("BY")
-        found: list[Order] = []
+        keys: list[Order] = []
         while True:
             if word := self.accept_word("ASC", "DESC"):
                 self.expect("(")
-                found.append(Order(self.formula(), word == "DESC"))
+                keys.append(Order(self.formula(), word == "DESC"))
                 self.expect(")")
             elif self.next.kind == "variable":
-                found.append(Order(Formula(self.variable()), False))
+                keys.append(Order(Formula(self.variable()), False))
             elif self.at("(") or self.next.kind in ("iri", "name") or self.at_word(*_BUILT_IN, "NOT"):
-                found.append(Order(self.constraint(), False))
-            elif found:
-                return found
+                keys.append(Order(self.constraint(), False))
+            elif keys:
+                return keys
             else:
                 raise self.unexpected("a variable, ASC(…), DESC(…) or an expression in brackets")
 
@@ -428,10 +428,10 @@ class _Parser:
         pending: list[Found] = []
 
         def flush() -> None:
-            triples = tuple(found for found in pending if isinstance(found, Triple))
+            triples = tuple(pattern for pattern in pending if isinstance(pattern, Triple))
             if triples:
                 steps.append(Basic(triples))
-            steps.extend(found for found in pending if not isinstance(found, Triple))
+            steps.extend(pattern for pattern in pending if not isinstance(pattern, Triple))
             pending.clear()
 
         while not self.at("}"):
@@ -526,15 +526,15 @@ class _Parser:
     def template(self) -> tuple[Triple, ...]:
         """Triples in braces; blank nodes stay what they are."""
         self.expect("{")
-        found: list[Found] = []
+        patterns: list[Found] = []
         self.in_template = True
         while not self.at("}"):
-            self.triples_of_subject(found)
+            self.triples_of_subject(patterns)
             if not self.accept(".") and not self.at("}"):
                 raise self.unexpected("'.', ';', ',' or '}'")
         self.in_template = False
         self.expect("}")
-        return tuple(triple for triple in found if isinstance(triple, Triple))
+        return tuple(triple for triple in patterns if isinstance(triple, Triple))
 
     def triples_of_subject(self, found: list[Found]) -> None:
         if self.at("["):
@@ -803,8 +803,8 @@ class _Parser:
     def formula(self) -> Formula:
         outer, self.exists = self.exists, []
         expression = self.expression(1)
-        found, self.exists = self.exists, outer
-        return Formula(expression, tuple(found))
+        exists, self.exists = self.exists, outer
+        return Formula(expression, tuple(exists))
 
     def constraint(self) -> Formula:
         """What FILTER and HAVING take: brackets, or a call."""
@@ -813,10 +813,10 @@ class _Parser:
             raise self.unexpected("an expression in brackets, or a function")
         outer, self.exists = self.exists, []
         expression = self.primary()
-        found, self.exists = self.exists, outer
+        exists, self.exists = self.exists, outer
         if isinstance(expression, str) and token.text != "(":
             raise self.wrong(codes.SYNTAX, "expected a condition, found a term", token, "put it in brackets")
-        return Formula(expression, tuple(found))
+        return Formula(expression, tuple(exists))
 
     def expression(self, least: int) -> Expression:
         with self.nested():
@@ -867,13 +867,13 @@ class _Parser:
 
     def arguments(self) -> tuple[Expression, ...]:
         self.expect("(")
-        found: list[Expression] = []
+        arguments: list[Expression] = []
         if not self.accept(")"):
-            found.append(self.expression(1))
+            arguments.append(self.expression(1))
             while self.accept(","):
-                found.append(self.expression(1))
+                arguments.append(self.expression(1))
             self.expect(")", ", ',' or an operator")
-        return tuple(found)
+        return tuple(arguments)
 
     def primary(self) -> Expression:
         token = self.next
@@ -942,10 +942,10 @@ class _Parser:
         self.expect(")")
         self.aggregating = False
         # The same aggregate twice is one.
-        for known in self.aggregations:
-            same = (known.function, known.argument, known.distinct, known.separator)
+        for other in self.aggregations:
+            same = (other.function, other.argument, other.distinct, other.separator)
             if same == (name, argument, distinct, separator):
-                return Variable(known.name)
+                return Variable(other.name)
         variable = self.hidden()
         self.aggregations.append(Aggregation(variable.name, name, argument, distinct, separator))
         return variable
@@ -1040,7 +1040,7 @@ class _Parser:
 
     def quads(self, *, data: bool, blanks: bool) -> tuple[Triple, ...]:
         self.expect("{")
-        found: list[Triple] = []
+        quads: list[Triple] = []
         self.in_template = True
         begin = self.place
         while not self.at("}"):
@@ -1048,12 +1048,12 @@ class _Parser:
                 name: Argument = self.variable() if self.next.kind == "variable" else self.iri()
                 triples = self.template()
                 self.in_template = True
-                found += [Triple(t.subject, t.predicate, t.object, name) for t in triples]
+                quads += [Triple(t.subject, t.predicate, t.object, name) for t in triples]
                 self.accept(".")
                 continue
             inner: list[Found] = []
             self.triples_of_subject(inner)
-            found += [triple for triple in inner if isinstance(triple, Triple)]
+            quads += [triple for triple in inner if isinstance(triple, Triple)]
             if not self.accept(".") and not self.at("}") and not self.at_word("GRAPH"):
                 raise self.unexpected("'.', ';', ',' or '}'")
         self.in_template = False
@@ -1065,7 +1065,7 @@ class _Parser:
                 raise self.wrong(
                     codes.SCOPE, "a blank node can't be deleted by its label", token, "use a variable"
                 )
-        return tuple(found)
+        return tuple(quads)
 
 
 _PATTERN_WORDS = ("FILTER", "OPTIONAL", "MINUS", "GRAPH", "SERVICE", "BIND", "VALUES", "UNION")

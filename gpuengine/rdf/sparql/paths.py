@@ -32,11 +32,11 @@ def solve_path(pattern: PathPattern, view: View, active: str | None, before: Tab
     starts = _candidates(subject, view, before)
     goals = _candidates(target, view, before)
     if goals is not None and (starts is None or len(goals) < len(starts)):
-        found = _repeated(Repeated(Inverse(path.path), path.least, path.once), view, active, goals, target)
-        found = Table({"s": found.columns["o"], "o": found.columns["s"]}, found.length)
+        pairs = _repeated(Repeated(Inverse(path.path), path.least, path.once), view, active, goals, target)
+        pairs = Table({"s": pairs.columns["o"], "o": pairs.columns["s"]}, pairs.length)
     else:
-        found = _repeated(path, view, active, starts, subject)
-    return _ends(found, subject, target, view)
+        pairs = _repeated(path, view, active, starts, subject)
+    return _ends(pairs, subject, target, view)
 
 
 def _candidates(end: Argument, view: View, before: Table) -> np.ndarray | None:
@@ -91,8 +91,8 @@ def _looked_up(predicate: str, starts: np.ndarray, view: View, is_inverse: bool)
     parts = [Table.empty(("s", "o"))]
     for start, text in zip(starts.tolist(), view.terms.texts(starts), strict=True):
         triple = Triple(_O, predicate, text) if is_inverse else Triple(text, predicate, _O)
-        found = view.solve([triple], None).column("o")
-        parts.append(Table({"s": np.full(len(found), start, np.int64), "o": found}, len(found)))
+        objects = view.solve([triple], None).column("o")
+        parts.append(Table({"s": np.full(len(objects), start, np.int64), "o": objects}, len(objects)))
     return concatenated(parts)
 
 
@@ -172,15 +172,15 @@ def _negated(path: Negated, view: View, active: str | None) -> Table:
     everything = view.solve([Triple(_S, _P, _O)], active)
 
     def others(predicates: tuple[str, ...]) -> Table:
-        known = [number for text in predicates if (number := view.terms.lookup(text)) is not None]
-        return everything.take(~np.isin(everything.columns["p"], np.array(known, np.int64)))
+        numbers = [number for text in predicates if (number := view.terms.lookup(text)) is not None]
+        return everything.take(~np.isin(everything.columns["p"], np.array(numbers, np.int64)))
 
     parts: list[Table] = []
     if path.forward is not None:
         parts.append(others(path.forward))
     if path.backward is not None:
-        found = others(path.backward)
-        parts.append(Table({"s": found.columns["o"], "o": found.columns["s"]}, found.length))
+        pairs = others(path.backward)
+        parts.append(Table({"s": pairs.columns["o"], "o": pairs.columns["s"]}, pairs.length))
     columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in ("s", "o")}
     return Table(columns, len(columns["s"]))
 

@@ -59,8 +59,8 @@ class Table:
         return Table({**self.columns, name: column}, self.length)
 
     def column(self, name: str) -> np.ndarray:
-        found = self.columns.get(name)
-        return np.full(self.length, UNBOUND, np.int64) if found is None else found
+        column = self.columns.get(name)
+        return np.full(self.length, UNBOUND, np.int64) if column is None else column
 
 
 # Keys ----------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def _ranges(keys: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return first, np.searchsorted(keys, wanted, "right") - first
 
 
-def _found(wanted: np.ndarray, keys: np.ndarray) -> np.ndarray:
+def _are_among(wanted: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """A mask of the keys that are among others."""
     return np.isin(wanted, keys)
 
@@ -249,11 +249,11 @@ def minus(left: Table, right: Table, ignored: frozenset[str] = frozenset()) -> T
     for here, there, names in _parts(left, right, shared):
         if not set(names) - ignored:
             continue
-        found = _found(*_keys(left, right, here, there, names))
+        matches = _are_among(*_keys(left, right, here, there, names))
         if here is None:
-            gone |= found
+            gone |= matches
         else:
-            gone[here[found]] = True
+            gone[here[matches]] = True
     return left.take(~gone) if gone.any() else left
 
 
@@ -263,14 +263,14 @@ def matched(left: Table, right: Table) -> np.ndarray:
     mask = np.zeros(left.length, bool)
     for here, there, names in _parts(left, right, shared):
         if names:
-            found = _found(*_keys(left, right, here, there, names))
+            matches = _are_among(*_keys(left, right, here, there, names))
         else:
             some = right.length if there is None else len(there)
-            found = np.full(left.length if here is None else len(here), some > 0)
+            matches = np.full(left.length if here is None else len(here), some > 0)
         if here is None:
-            mask |= found
+            mask |= matches
         else:
-            mask[here[found]] = True
+            mask[here[matches]] = True
     return mask
 
 

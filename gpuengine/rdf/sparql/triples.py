@@ -67,10 +67,10 @@ def described(evaluation: Evaluation, resources: Sequence[Argument], solutions: 
     wanted += [solutions.columns[name] for name in names if name in solutions.columns]
     new = np.unique(np.concatenate(wanted)) if wanted else np.empty(0, np.int64)
     everything = evaluation.view.solve([Triple(*map(Variable, TRIPLE))], None).project(TRIPLE)
-    known = new
+    reached = new
     while len(new):
         objects = np.unique(everything.columns["object"][np.isin(everything.columns["subject"], new)])
         blank = objects[_begins(evaluation, objects, "_")]
-        new = np.setdiff1d(blank, known)
-        known = np.union1d(known, new)
-    return everything.take(np.isin(everything.columns["subject"], known))
+        new = np.setdiff1d(blank, reached)
+        reached = np.union1d(reached, new)
+    return everything.take(np.isin(everything.columns["subject"], reached))
