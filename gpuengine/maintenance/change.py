@@ -140,13 +140,13 @@ class Change(Mapping[str, RelationChange]):
 
 def change_to(after: Materialisation, deltas: Deltas, budget: Budget) -> Change:
     """What changed when a materialisation came to be; aliases change as the relations that they stand for."""
-    found = dict(deltas)
+    changes = dict(deltas)
     for name, alias in after.prepared.aliases.items():
-        if alias.of in found and name not in found:
-            found[name] = found[alias.of].permuted(name, alias.permutation)
+        if alias.of in changes and name not in changes:
+            changes[name] = changes[alias.of].permuted(name, alias.permutation)
     relations = after.prepared.program.relations
     attributes = {name: relation.attributes for name, relation in relations.items()}
-    return Change(attributes, found, after.dictionary, budget)
+    return Change(attributes, changes, after.dictionary, budget)
 
 
 def _restored(attributes: Mapping[str, Sequence[Attribute]], found: Mapping[str, RelationChange]) -> Change:

@@ -41,10 +41,10 @@ class Counters:
     def of(self, columns: Sequence[np.ndarray], count: int) -> np.ndarray:
         """The counters of the given facts: an array (2, count)."""
         places = self._locator.locate(Batch(columns, count), 0, count)
-        known = places != NONE
-        found = np.zeros((len(Derivation), count), np.int64)
-        found[:, known] = self._counts[:, places[known]]
-        return found
+        is_known = places != NONE
+        counts = np.zeros((len(Derivation), count), np.int64)
+        counts[:, is_known] = self._counts[:, places[is_known]]
+        return counts
 
     def add(
         self, kind: Derivation, columns: Sequence[np.ndarray], count: int, derivations: np.ndarray

@@ -159,14 +159,14 @@ def pair_delta(
 
     def listed(pairs: Sequence[Gone], without: PairSnapshot) -> Table:
         """Pairs that a state does not have."""
-        found = Table(before.name, 2)
+        facts = Table(before.name, 2)
         for some in pairs:
             budget.check_answers(some.reading.reached.pairs, 2)
             for batch in some.scan(nodes):
                 kept = ~without.contains(batch, len(batch[0]))
-                found.insert([column[kept] for column in batch], int(np.count_nonzero(kept)))
-        found.settle()
-        return found
+                facts.insert([column[kept] for column in batch], int(np.count_nonzero(kept)))
+        facts.settle()
+        return facts
 
     gone, come = list(gone), list(come)
     return Delta(
@@ -225,33 +225,33 @@ def _difference_by_parts(before: Union, after: Union, budget: Budget) -> tuple[T
     ]
     lost, gained = (Table(before.name, before.arity) for _ in range(2))
     for old, new, permutation in [*pairs, (before.own, after.own, identity)]:
-        for facts, found in zip(_difference(old, new, budget), (lost, gained), strict=True):
-            found.insert(Part(facts, permutation).outward(facts.columns()), len(facts))
+        for facts, table in zip(_difference(old, new, budget), (lost, gained), strict=True):
+            table.insert(Part(facts, permutation).outward(facts.columns()), len(facts))
     return _without(lost, after), _without(gained, before)
 
 
 def _listed(scheme: Scheme, domain: Domain, budget: Budget) -> Table:
     budget.check_answers(scheme.count(domain), scheme.arity)
-    found = Table(scheme.name, scheme.arity)
+    table = Table(scheme.name, scheme.arity)
     for batch in scheme.scan(domain):
-        found.insert(batch, len(batch[0]))
-    found.settle()
-    return found
+        table.insert(batch, len(batch[0]))
+    table.settle()
+    return table
 
 
 def _only_in(one: Scheme, other: Scheme, budget: Budget) -> Table:
-    found = Table(one.name, one.arity)
+    table = Table(one.name, one.arity)
     if not one.arity:
         if len(one) and not len(other):
-            found.insert([], 1)
-        found.settle()
-        return found
+            table.insert([], 1)
+        table.settle()
+        return table
     for batch in one.scan():
         missing = ~other.contains(batch, len(batch[0]))
-        found.insert([column[missing] for column in batch], int(np.count_nonzero(missing)))
-        budget.check_answers(len(found), one.arity)
-    found.settle()
-    return found
+        table.insert([column[missing] for column in batch], int(np.count_nonzero(missing)))
+        budget.check_answers(len(table), one.arity)
+    table.settle()
+    return table
 
 
 def _without(facts: Table, others: Scheme, more: Table | None = None) -> Table:

@@ -112,17 +112,17 @@ class CountedDerivations(Derivations):
             self._table(head).insert(columns, count)
 
     def has_other(self, table: str, columns: Sequence[np.ndarray], count: int) -> np.ndarray:
-        found: np.ndarray = self._counters[table].of(columns, count)[Derivation.NONRECURSIVE] > 0
-        return found
+        mask: np.ndarray = self._counters[table].of(columns, count)[Derivation.NONRECURSIVE] > 0
+        return mask
 
     def rederive(self, check: Callable[[], None]) -> None:
         """By the counters alone: what an instance still derives follows from what is left."""
         for name in self.deltas.tables:
             gone = self._table(names.gone(name))
             if len(gone):
-                left = self._counters[name].of(gone.columns(), len(gone)).any(axis=0)
-                columns = [column[left] for column in gone.columns()]
-                self._table(name).insert(columns, int(np.count_nonzero(left)))
+                kept = self._counters[name].of(gone.columns(), len(gone)).any(axis=0)
+                columns = [column[kept] for column in gone.columns()]
+                self._table(name).insert(columns, int(np.count_nonzero(kept)))
 
     def _count(self, rule: DeltaRule, table: str, sign: int) -> list[tuple[list[np.ndarray], int]]:
         """Add to, or subtract from, the counters of what a rule derives; which facts that is."""

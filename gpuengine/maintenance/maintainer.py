@@ -34,7 +34,7 @@ class Maintainer:
         self.database = context.database
         self.stated = stated
         self._derived = {name: k for k, stratum in enumerate(plan.strata) for name in stratum.relations}
-        known = set(self.database.tables)
+        before = set(self.database.tables)
         try:
             self._unshare()
             self._list_recursive_unions()
@@ -47,23 +47,23 @@ class Maintainer:
             for number in range(len(plan.strata)):
                 self.strata.append(self._stratum(number))
         except BaseException:
-            for name in set(self.database.tables) - known:
+            for name in set(self.database.tables) - before:
                 del self.database.tables[name]
             raise
 
     def _stratum(self, number: int) -> StratumMaintenance:
         """A stratum with the nodes of hypertrees that its rules read; without, if these do not fit."""
-        known = set(self.database.tables)
+        before = set(self.database.tables)
         try:
             stratum = self._stratum_over_nodes(number)
             for rule in stratum.rules.rules:
-                if is_node(rule.head.relation) and rule.head.relation not in known:
+                if is_node(rule.head.relation) and rule.head.relation not in before:
                     self.context.check_budget(stratum.tables.table(rule.head.relation), rule.text)
             return stratum
         except MemoryBudgetError as error:
             if not self._let_go_of_nodes(number, str(error)):
                 raise
-            for name in set(self.database.tables) - known:
+            for name in set(self.database.tables) - before:
                 del self.database.tables[name]
             return self._stratum_over_nodes(number)
 
@@ -87,8 +87,8 @@ class Maintainer:
 
     def _stratum_over_nodes(self, number: int) -> StratumMaintenance:
         stratum, evaluators = self.plan.strata[number], self.database.evaluators
-        known = self.plan.selections
-        selections = [known[name] for name in stratum.relations if name in known]
+        planned = self.plan.selections
+        selections = [planned[name] for name in stratum.relations if name in planned]
         for variant in (*stratum.once, *stratum.recursive):
             choice = evaluators.choose(variant.rule, stratum.relations, self.database)
             if selections and choice.node_rules is not None:
@@ -212,8 +212,8 @@ class Maintainer:
     @property
     def hidden(self) -> list[str]:
         """The tables, unknown to the program, without which its relations are not complete."""
-        found = (name for stratum in self.strata for name in stratum.rules.hidden)
-        return [name for name in found if not is_node(name)]
+        tables = (name for stratum in self.strata for name in stratum.rules.hidden)
+        return [name for name in tables if not is_node(name)]
 
     def _undo(self, changes: Changes, begun: int) -> None:
         """Bring back what there was: first the stratum that failed, then what stood for the others."""

@@ -60,8 +60,8 @@ class MergedFacts:
 
     def current(self, columns: Columns, count: int) -> Facts:
         """The facts that the table has for the keys of the given ones; distinct, if those are."""
-        _, found = self._of_keys(self._table, columns, count)
-        return _distinct(found)
+        _, facts = self._of_keys(self._table, columns, count)
+        return _distinct(facts)
 
     def apply(self) -> bool:
         """Add to the table what is better than what it has; does it admit more ids than before?"""
@@ -70,10 +70,10 @@ class MergedFacts:
         columns = [np.concatenate(parts) for parts in zip(*self._waiting, strict=True)]
         self._waiting = []
         count = len(columns[0])
-        places, known = self._of_keys(self._table, columns, count)
+        places, facts = self._of_keys(self._table, columns, count)
         ids = columns[self._value]
         merit = merits(
-            np.concatenate([ids, known[self._value]]),
+            np.concatenate([ids, facts[self._value]]),
             self._type,
             self._database.dictionary,
             largest=self._largest,
@@ -95,17 +95,17 @@ class MergedFacts:
         is_chosen[chosen] = True
         worse = is_chosen[places]
         if worse.any():
-            self._bettered.append([column[worse] for column in known])
+            self._bettered.append([column[worse] for column in facts])
         bounds = list(self._table.bounds)
         self._table.insert([column[chosen] for column in columns], len(chosen))
         return list(self._table.bounds) != bounds
 
     def bettered(self) -> Facts:
         """The facts of the table for the keys of which there are better ones by now."""
-        found, self._bettered = self._bettered, []
-        if not found:
+        batches, self._bettered = self._bettered, []
+        if not batches:
             return [], 0
-        return _distinct([np.concatenate(parts) for parts in zip(*found, strict=True)])
+        return _distinct([np.concatenate(parts) for parts in zip(*batches, strict=True)])
 
     def forget(self) -> None:
         """The update has failed."""
@@ -114,18 +114,18 @@ class MergedFacts:
     def _of_keys(self, table: Table, columns: Columns, count: int) -> tuple[np.ndarray, list[np.ndarray]]:
         """The facts of a table for the keys of the given ones, and to which of them each belongs."""
         arity = len(columns)
-        places, found = [np.zeros(0, np.int64)], [[np.zeros(0, np.uint32)] * arity]
+        places, facts = [np.zeros(0, np.int64)], [[np.zeros(0, np.uint32)] * arity]
         if not self._keys:
             places.append(np.repeat(np.arange(count), len(table)))
-            found.append([np.tile(column, count) for column in table.columns()])
+            facts.append([np.tile(column, count) for column in table.columns()])
         elif count and len(table):
             bound = {key: np.ascontiguousarray(columns[key], np.uint32) for key in self._keys}
             for place, (values,) in table.expand(bound, count):
                 places.append(place.astype(np.int64))
                 rows = [columns[column][place] for column in range(arity)]
                 rows[self._value] = values
-                found.append(rows)
-        return np.concatenate(places), [np.concatenate(parts) for parts in zip(*found, strict=True)]
+                facts.append(rows)
+        return np.concatenate(places), [np.concatenate(parts) for parts in zip(*facts, strict=True)]
 
 
 def _distinct(columns: list[np.ndarray]) -> Facts:

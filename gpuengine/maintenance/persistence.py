@@ -159,19 +159,19 @@ class Durable:
     ) -> None:
         """Make an update durable: by what it changed, in one step."""
         tables = stored_tables(after, hidden)
-        known = self.store.tables
+        stored = self.store.tables
         changes = {
             name: TableChange([], 0, table.columns(), len(table), replaced=True)
             for name, table in tables.items()
-            if name not in known
+            if name not in stored
         }
         for delta in stated:
             name = STATED + delta.relation
-            if name in known and delta:
+            if name in stored and delta:
                 changes[name] = TableChange(*delta.minus_facts, *delta.plus_facts)
         for relation, delta in deltas.items():
             name = DERIVED + relation
-            if name in tables and name in known:
+            if name in tables and name in stored:
                 changes[name] = TableChange(*delta.minus_facts, *delta.plus_facts)
         is_same = before.prepared is after.prepared and after.notes == self._notes
         terms = export_terms(after.dictionary, self._terms)
@@ -180,7 +180,7 @@ class Durable:
                 changes,
                 terms,
                 None if is_same else meta_of(after, self._options),
-                tuple(sorted(known - set(tables))),
+                tuple(sorted(stored - set(tables))),
             )
         )
         self._note_terms(terms)

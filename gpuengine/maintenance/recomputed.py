@@ -105,5 +105,5 @@ class RecomputedStratum(StratumMaintenance):
 def _only_in(one: Table, other: Table) -> Facts:
     if not one.arity:
         return [], max(len(one) - len(other), 0)
-    found = rows_missing(one.columns(), other.columns())
-    return [np.asarray(column) for column in found], len(found[0])
+    rows = rows_missing(one.columns(), other.columns())
+    return [np.asarray(column) for column in rows], len(rows[0])

@@ -301,13 +301,13 @@ class RuleDeltas:
         if not self.exact:
             return []
         change = "inserted" if self.direction is Direction.GOING else "deleted"
-        found: list[Literal] = []
+        literals: list[Literal] = []
         for literal in self.rule.body[:at]:
             if isinstance(literal, Negation):
-                found.append(_absent(literal, change))
+                literals.append(_absent(literal, change))
             elif isinstance(literal, Aggregate):
-                found.append(self._untouched(literal))
-        return found
+                literals.append(self._untouched(literal))
+        return literals
 
     def _untouched(self, aggregate: Aggregate) -> Negation:
         group = self.groups[aggregate]
@@ -452,36 +452,36 @@ class StratumDeltas:
     def projections(self) -> list[Projection]:
         """What is asked of changes: for each negated literal what came, and what went."""
         literals = [part for rule in self.rules for part in rule.body if isinstance(part, Negation)]
-        found = (projection_of(part, change) for part in literals for change in ("deleted", "inserted"))
-        return list(dict.fromkeys(found))
+        projections = (projection_of(part, change) for part in literals for change in ("deleted", "inserted"))
+        return list(dict.fromkeys(projections))
 
     @cached_property
     def drivers(self) -> dict[str, int]:
         """The tables that the caller fills, with their arities."""
-        found = {projection.name: len(projection.columns) for projection in self.projections}
-        return found | {group.name: len(group.outer) for group, _ in self.groups}
+        arities = {projection.name: len(projection.columns) for projection in self.projections}
+        return arities | {group.name: len(group.outer) for group, _ in self.groups}
 
     @cached_property
     def all_rules(self) -> list[Rule]:
         """Every rule that is evaluated in some form."""
-        found: dict[Rule, None] = {}
+        rules: dict[Rule, None] = {}
         for by_direction in (self.lower, self.recursive):
-            found.update((delta.variant.rule, None) for deltas in by_direction.values() for delta in deltas)
-        found.update((delta.variant.rule, None) for deltas in self.negated.values() for delta, _ in deltas)
+            rules.update((delta.variant.rule, None) for deltas in by_direction.values() for delta in deltas)
+        rules.update((delta.variant.rule, None) for deltas in self.negated.values() for delta, _ in deltas)
         for group, driven in self.groups:
-            found.update((delta.variant.rule, None) for delta in (*group.rules, *driven.values()))
-        found.update((delta.variant.rule, None) for delta in self.again)
+            rules.update((delta.variant.rule, None) for delta in (*group.rules, *driven.values()))
+        rules.update((delta.variant.rule, None) for delta in self.again)
         for rule in self.rules:
-            found.update([(rule, None), (into_going(rule), None)])
-        return list(found)
+            rules.update([(rule, None), (into_going(rule), None)])
+        return list(rules)
 
     @cached_property
     def bounding(self) -> list[str]:
         """The relations whose bounds say what rules can derive."""
-        found: dict[str, None] = {}
+        relations: dict[str, None] = {}
         for rule in self.rules:
-            found.update(dict.fromkeys([rule.head.relation, *sorted(body_relations(rule.body))]))
-        return list(found)
+            relations.update(dict.fromkeys([rule.head.relation, *sorted(body_relations(rule.body))]))
+        return list(relations)
 
     def whole(self, rule: Rule, direction: Direction = Direction.COMING) -> DeltaRule:
         """The rule evaluated once over everything."""

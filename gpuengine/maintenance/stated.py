@@ -41,11 +41,11 @@ class StatedFacts:
 
     def contains(self, relation: str, columns: list[np.ndarray], count: int) -> np.ndarray:
         """Which facts of a relation that is stored are stated, for it or for an alias: a mask."""
-        found = _contains(self.tables[relation], columns, count)
+        mask = _contains(self.tables[relation], columns, count)
         for name in self._of.get(relation, ()):
             permuted = [columns[self.aliases[name].permutation.index(j)] for j in range(len(columns))]
-            found |= _contains(self.tables[name], permuted, count)
-        return found
+            mask |= _contains(self.tables[name], permuted, count)
+        return mask
 
     def apply(self, asked: Deltas) -> dict[str, Delta]:
         """State other facts; what is stated no longer and what is now, by the relation that is stored."""
@@ -59,10 +59,10 @@ class StatedFacts:
             come = _add(table, *delta.plus_facts)
             self.done[-1] = Delta.listed(name, table.arity, gone, come)
             table.take_in()
-            for found, (columns, count) in ((lost, gone), (gained, come)):
+            for by_relation, (columns, count) in ((lost, gone), (gained, come)):
                 if count:
                     stored, columns = self._stored(name, columns)
-                    found.setdefault(stored, []).append((columns, count))
+                    by_relation.setdefault(stored, []).append((columns, count))
         return {
             name: Delta.listed(
                 name,

@@ -467,11 +467,11 @@ class StratumMaintenance:
         """Make NEW what was found to go since the last time; is there any?"""
         any_new = False
         for name in self.rules.tables:
-            found = self.tables.table(names.going(name))
-            first, last = seen[name], found.rows.count
+            going = self.tables.table(names.going(name))
+            first, last = seen[name], going.rows.count
             if first == last:
                 continue
-            columns = [column[first:last].copy() for column in found.columns()]
+            columns = [column[first:last].copy() for column in going.columns()]
             count, seen[name] = last - first, last
             table = self.tables.table(name)
             if self._by_key and name in self.merged:
@@ -599,17 +599,17 @@ def facts_over(state: Scheme, edges: Columns, most: int) -> Table | None:
     number = np.arange(len(edge)) - np.repeat(np.cumsum(pairs) - pairs, pairs)
     first = sources[source_starts[edge] + number // after[edge]]
     last = targets[target_starts[edge] + number % after[edge]]
-    found = Table(state.name, 2, CPU)
-    found.insert([first, last], len(edge))
-    found.settle()
-    return found
+    facts = Table(state.name, 2, CPU)
+    facts.insert([first, last], len(edge))
+    facts.settle()
+    return facts
 
 
 def _ends(state: Scheme, column: int, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Each id and its partners by a column, side by side, and where those of each begin."""
     places, partners = [np.arange(len(ids))], [ids]
-    for found, (values,) in state.expand({column: ids}, len(ids)):
-        places.append(found.astype(np.int64))
+    for rows, (values,) in state.expand({column: ids}, len(ids)):
+        places.append(rows.astype(np.int64))
         partners.append(values)
     place = np.concatenate(places)
     order = np.argsort(place, kind="stable")

@@ -31,10 +31,10 @@ class Subscriptions:
 
     def _end_subscription(self, relation: str, callback: Subscriber) -> None:
         with self._subscribing:
-            found = list(self._subscribers[relation])
-            if callback in found:
-                found.remove(callback)
-            self._subscribers[relation] = tuple(found)
+            subscribers = list(self._subscribers[relation])
+            if callback in subscribers:
+                subscribers.remove(callback)
+            self._subscribers[relation] = tuple(subscribers)
 
     def note(self, change: Change, late: BaseException | None) -> None:
         """Know a change before it is told, and what came too `late` to stop the update that made it."""
@@ -43,8 +43,8 @@ class Subscriptions:
 
     def find_changes(self) -> None:
         """Have changes that somebody still holds find out what they are, before that changes again."""
-        for known in self._changes:
-            change = known()
+        for reference in self._changes:
+            change = reference()
             if change is not None:
                 change.find_all()
         self._changes = []

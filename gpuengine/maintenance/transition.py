@@ -155,9 +155,9 @@ class Changes:
         """What parts have lost that the union no longer has, and what they gained that it had not."""
         deleted, inserted = (Table(union.name, union.arity) for _ in range(2))
         for part, relation in parts:
-            for facts, found in ((self.deleted(relation), deleted), (self.inserted(relation), inserted)):
+            for facts, table in ((self.deleted(relation), deleted), (self.inserted(relation), inserted)):
                 if facts is not None:
-                    found.insert(part.outward(facts.columns()), len(facts))
+                    table.insert(part.outward(facts.columns()), len(facts))
         lost = ~union.contains(deleted.columns(), len(deleted)) if len(deleted) else np.zeros(0, np.bool_)
         fresh = ~self._had(parts, inserted)
         deleted, inserted = (
@@ -226,16 +226,16 @@ class Changes:
             self.tables[name] = Union(name, parts, as_table(self.tables[_own_of(union)]))
 
     def _with_parts(self, relations: frozenset[str]) -> list[str]:
-        found: dict[str, None] = {}
+        listed: dict[str, None] = {}
         todo = sorted(relations)
         while todo:
             name = todo.pop()
-            if name not in found:
-                found[name] = None
+            if name not in listed:
+                listed[name] = None
                 if name in self.parts:
                     union = as_union(self.tables[name])
                     todo += [part for part, _ in self.parts[name]] + [_own_of(union)]
-        return list(found)
+        return list(listed)
 
     def _unions_in_order(self, relations: frozenset[str]) -> list[str]:
         """The unions among what is shown, those that others read first."""

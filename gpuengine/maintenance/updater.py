@@ -99,13 +99,13 @@ class Updater:
         maintainer = self._maintainer
         if maintainer is None:
             return 0
-        found = [
+        sizes = [
             counters.nbytes
             for stratum in maintainer.strata
             for name, entry in stratum.rules.entries.items()
             if name == relation and (counters := stratum.derivations.counters.get(entry)) is not None
         ]
-        return sum(found)
+        return sum(sizes)
 
     # -- maintaining -----------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Updater:
     ) -> Updated:
         """Do an update to the end, durable if that is asked for, or leave everything as it was."""
         done: list[tuple[Maintainer, Changes]] = []
-        known: set[str] | None = None
+        tables: set[str] | None = None
         facts = before.stated
         try:
             is_first = not self._is_maintained(before)
@@ -151,7 +151,7 @@ class Updater:
             if prepared is before.prepared:
                 done.append((old, old.update(stated)))
             else:
-                known = set(old.database.tables)
+                tables = set(old.database.tables)
                 facts = _declare(before, old, prepared.program)
                 self._change_rules(old, before.prepared, prepared, stated, done)
             maintainer = done[-1][0]
@@ -168,8 +168,8 @@ class Updater:
             with suspended():
                 for one, changed in reversed(done):
                     one.revert(changed)
-                if known is not None:
-                    self._undeclare(before, known)
+                if tables is not None:
+                    self._undeclare(before, tables)
             self.stop[0] = is_stopped
             raise
         self._maintainer = maintainer
@@ -321,8 +321,8 @@ def _copy(table: Table) -> Table:
 
 
 def _missing(rules: Iterable[Rule], others: Iterable[Rule]) -> tuple[Rule, ...]:
-    known = set(others)
-    return tuple(rule for rule in rules if rule not in known)
+    present = set(others)
+    return tuple(rule for rule in rules if rule not in present)
 
 
 def _with_strata_of(plan: Plan, former: Plan) -> Plan:

@@ -83,8 +83,8 @@ class Outline:
             if name not in self.arities:
                 raise ValueError(f"table {name!r} is dropped, but there is none")
         for name, change in commit.tables.items():
-            known = None if name in commit.dropped else self.arities.get(name)
-            arity = len(change.inserted) if change.replaced else known
+            before = None if name in commit.dropped else self.arities.get(name)
+            arity = len(change.inserted) if change.replaced else before
             if arity is None:
                 raise ValueError(f"table {name!r} is changed, but there is none; replace it to make it")
             if change.replaced and change.deleted_rows:

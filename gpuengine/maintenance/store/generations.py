@@ -103,10 +103,10 @@ def is_current(directory: Path, number: int) -> bool | None:
 
 def next_generation(directory: Path) -> int:
     """A number that no file in the directory has, and no manifest that can be read."""
-    known = [generation_of(name) or 0 for name in names_in(directory)]
+    numbers = [generation_of(name) or 0 for name in names_in(directory)]
     with suppress(StoreError):
-        known.append(read_manifest(directory).generation)
-    return 1 + max(known, default=0)
+        numbers.append(read_manifest(directory).generation)
+    return 1 + max(numbers, default=0)
 
 
 def remove_strays(directory: Path, manifest: Manifest) -> None:

@@ -50,8 +50,8 @@ class WriterLock:
         except OSError as error:
             raise failure(path, "take the writer's lock", error, outcome=NOTHING_CHANGED) from error
         with suppress(OSError):  # who holds it is for messages only: a full disk is no reason to give up
-            found = os.fstat(fd)
-            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:  # else it is another file as well
+            status = os.fstat(fd)
+            if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:  # else it is another file as well
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
 
