@@ -24,15 +24,17 @@ def check(arguments: argparse.Namespace) -> int:
             kb.materialise(watch=line.evaluating)
     finally:
         line.clear()
-    found = list(kb.inconsistencies())
+    inconsistencies = list(kb.inconsistencies())
     if arguments.json:
-        cases = [{"rule": one.rule, "triples": [list(triple) for triple in one.triples]} for one in found]
-        print(json.dumps({"consistent": not found, "inconsistencies": cases}, ensure_ascii=False))
+        cases = [
+            {"rule": one.rule, "triples": [list(triple) for triple in one.triples]} for one in inconsistencies
+        ]
+        print(json.dumps({"consistent": not inconsistencies, "inconsistencies": cases}, ensure_ascii=False))
     else:
-        for one in found:
+        for one in inconsistencies:
             print(one.rule)
             for triple in one.triples:
                 print(f"  {' '.join(triple)} .")
-        plural = "y" if len(found) == 1 else "ies"
-        print("consistent" if not found else f"{len(found)} inconsistenc{plural}")
-    return 1 if found else 0
+        plural = "y" if len(inconsistencies) == 1 else "ies"
+        print("consistent" if not inconsistencies else f"{len(inconsistencies)} inconsistenc{plural}")
+    return 1 if inconsistencies else 0

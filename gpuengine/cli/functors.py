@@ -13,5 +13,5 @@ def functions_of(arguments: argparse.Namespace) -> dict[str, Any]:
         return {}
     from gpuengine.terms.functions import load_functions
 
-    found = [one for file in files for one in load_functions(file).values()]
-    return {"functors": found, "functor_libraries": libraries}
+    functors = [one for file in files for one in load_functions(file).values()]
+    return {"functors": functors, "functor_libraries": libraries}

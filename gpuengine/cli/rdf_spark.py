@@ -60,9 +60,9 @@ class _RdfRun(SparkWork):
             memory=arguments.memory,
             schemes=dict(arguments.scheme),
             evaluators=dict(arguments.evaluator),
-        ) as found:
+        ) as triples:
             clock.lap("evaluate")
-            self._write(found)
+            self._write(triples)
             clock.lap("write")
 
     def _targets(self, form: str) -> list[Any]:

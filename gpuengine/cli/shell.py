@@ -133,8 +133,8 @@ def _prepare_readline(session: Session) -> Path | None:
         return None
 
     def complete(text: str, state: int) -> str | None:
-        found = [word for word in session.words() if word.startswith(text)] if text else []
-        return found[state] if state < len(found) else None
+        words = [word for word in session.words() if word.startswith(text)] if text else []
+        return words[state] if state < len(words) else None
 
     readline.set_completer(complete)
     readline.set_completer_delims(' \t\n(),:!<>=+*/{}[]"')

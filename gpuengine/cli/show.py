@@ -103,7 +103,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Contents, list[str]]:
 
     path: Path = arguments.kb
     with Store.open(path, read_only=True) as store:
-        found = store.describe()
+        description = store.describe()
     meta = read_state(path, "none").meta
     try:
         prepared = prepare(ProgramText.from_json(meta["program"]), meta["asked_schemes"])
@@ -114,17 +114,17 @@ def _read(arguments: argparse.Namespace) -> tuple[Contents, list[str]]:
     rules = [rule for rule in prepared.source.rules if rule.body]
     contents = Contents(
         str(path),
-        found["version"],
-        found["generation"],
-        found["commits"],
-        _relations(prepared, stored_as, found["tables"], counts),
+        description["version"],
+        description["generation"],
+        description["commits"],
+        _relations(prepared, stored_as, description["tables"], counts),
         wanted,
         len(rules),
-        sum(found["dictionary"]["terms"].values()),
-        found["journal"],
-        sum(table["bytes"] for table in found["tables"].values()) + found["dictionary"]["bytes"],
-        found["bytes"],
-        found["discarded_bytes"],
+        sum(description["dictionary"]["terms"].values()),
+        description["journal"],
+        sum(table["bytes"] for table in description["tables"].values()) + description["dictionary"]["bytes"],
+        description["bytes"],
+        description["discarded_bytes"],
         writer_of(path),
     )
     return contents, clause_texts(rules)

@@ -70,12 +70,12 @@ def _warn(engine: Engine, arguments: argparse.Namespace) -> None:
     from gpuengine.language.codes import NEVER_USED
 
     is_read_later = any(getattr(arguments, option, None) is not None for option in ("query", "save"))
-    found = [one for one in engine.warnings if not (is_read_later and one.code == NEVER_USED)]
-    if not found or arguments.no_warn:
+    diagnostics = [one for one in engine.warnings if not (is_read_later and one.code == NEVER_USED)]
+    if not diagnostics or arguments.no_warn:
         return
     if arguments.werror:
-        raise ProgramErrors(found)
-    print("\n\n".join(one.render() for one in found), file=sys.stderr)
+        raise ProgramErrors(diagnostics)
+    print("\n\n".join(one.render() for one in diagnostics), file=sys.stderr)
 
 
 def _asked(given: Iterable[tuple[str, str]], option: str, error: type[GpuEngineError]) -> dict[str, str]:
@@ -162,10 +162,10 @@ def load(
 @contextmanager
 def data_warnings(line: LiveLine, *, silent: bool) -> Iterator[None]:
     """Print what reading data warns of, each once, or nothing of it."""
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    messages = dict.fromkeys(str(warning.message) for warning in found)
+    messages = dict.fromkeys(str(warning.message) for warning in caught)
     if messages and not silent:
         line.clear()
         for message in messages:

@@ -399,9 +399,9 @@ class _Update(SparkWork):
         for number, (kind, inputs) in enumerate(steps, 1):
             self._tell(f"{kind} {number}/{len(steps)}  {', '.join(inputs)}")
             change = saved.insert if kind == "insert" else saved.delete
-            found = change(inputs, nulls=arguments.nulls, watch=self._tell)
+            counts = change(inputs, nulls=arguments.nulls, watch=self._tell)
             say_when_failed(_done(number, len(steps)))
-            for name, rows in found.items():
+            for name, rows in counts.items():
                 gained[name] = gained.get(name, 0) + rows
             if saved.report is not None:
                 reports.append(saved.report.to_json())

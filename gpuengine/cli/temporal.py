@@ -106,11 +106,11 @@ def query_temporal(arguments: argparse.Namespace) -> int:
     finally:
         line.clear()
     _say_notes(engine, arguments)
-    found = engine.query(arguments.query)
-    if isinstance(found, bool):
-        print(json.dumps({"holds": found}) if arguments.json else "yes" if found else "no")
-        return 0 if found else 1
-    _print_answers(found, arguments)
+    answer = engine.query(arguments.query)
+    if isinstance(answer, bool):
+        print(json.dumps({"holds": answer}) if arguments.json else "yes" if answer else "no")
+        return 0 if answer else 1
+    _print_answers(answer, arguments)
     return 0
 
 

@@ -109,7 +109,7 @@ def show_temporal(arguments: argparse.Namespace) -> int:
     from gpuengine.maintenance.store import Store
 
     with Store.open(arguments.kb, read_only=True) as store:
-        found = store.describe()
+        description = store.describe()
     engine = open_temporal(arguments.kb, read_only=True)
     facts = {name: len(engine[name]) for name in engine.relations}
     rules = [str(rule) for rule in engine.program.rules]
@@ -120,16 +120,18 @@ def show_temporal(arguments: argparse.Namespace) -> int:
         "rules": len(rules),
         "exact": engine.is_exact,
         "notes": engine.notes,
-        "journal": found["journal"],
-        "bytes": found["bytes"],
+        "journal": description["journal"],
+        "bytes": description["bytes"],
     }
     if arguments.json:
         print(json.dumps(report | ({"rule_texts": rules} if arguments.rules else {}), ensure_ascii=False))
         return 0
     for name, count in facts.items():
         print(f"{name}\t{count}")
-    updates = found["journal"]["commits"]
-    print(f"DatalogMTL, {len(rules)} rules; {size(found['bytes'])}, {updates} updates since it was folded")
+    updates = description["journal"]["commits"]
+    print(
+        f"DatalogMTL, {len(rules)} rules; {size(description['bytes'])}, {updates} updates since it was folded"
+    )
     for note in engine.notes:
         print(f"note: {note}")
     if arguments.rules:
