@@ -167,13 +167,13 @@ def encode_rows(table: pa.Table, relation: Relation, dictionary: Dictionary, *, 
     spaces = [attribute.type.space for attribute in relation.attributes]
     if intern:
         return [dictionary.encode(space, table.column(j)) for j, space in enumerate(spaces)], rows
-    known = np.ones(rows, np.bool_)
+    mask = np.ones(rows, np.bool_)
     columns = []
     for j, space in enumerate(spaces):
-        ids, found = dictionary.find(space, table.column(j))
+        ids, is_known = dictionary.find(space, table.column(j))
         columns.append(ids)
-        known &= found
-    return [column[known] for column in columns], int(np.count_nonzero(known))
+        mask &= is_known
+    return [column[mask] for column in columns], int(np.count_nonzero(mask))
 
 
 def encode_rule_facts(rules: Iterable[Rule], dictionary: Dictionary) -> dict[str, Facts]:

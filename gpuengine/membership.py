@@ -44,16 +44,16 @@ def _find_value(value: Any, attribute: Attribute, dictionary: Dictionary) -> np.
     type = attribute.type
     try:
         if type.kind in (Kind.RECORD, Kind.ADT):
-            ids, known = dictionary.find(type.space, [record_text(value, type, dictionary)])
+            ids, is_known = dictionary.find(type.space, [record_text(value, type, dictionary)])
         elif type.kind is Kind.SYMBOL:
-            ids, known = dictionary.find(type.space, [from_object(value, type.kind)])
+            ids, is_known = dictionary.find(type.space, [from_object(value, type.kind)])
         elif type.logical:
-            ids, known = dictionary.find(type.space, np.array([value_of_object(value, type)], np.int64))
+            ids, is_known = dictionary.find(type.space, np.array([value_of_object(value, type)], np.int64))
         else:
             number = from_object(value, type.kind)
             if number != value and number == number:
                 return None
-            ids, known = dictionary.find(type.space, np.array([number], _DTYPES[type.kind]))
+            ids, is_known = dictionary.find(type.space, np.array([number], _DTYPES[type.kind]))
     except (ValueError, DataError):
         return None
-    return ids if known[0] else None
+    return ids if is_known[0] else None
