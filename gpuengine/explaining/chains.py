@@ -58,13 +58,13 @@ def find_chains(rules: WrittenRules) -> dict[str, Chain]:
     """The chains of a program by relation."""
     components = strong_components(needs_of(rules.program))
     component = {name: number for number, names in enumerate(components) for name in names}
-    found = {}
+    chains = {}
     for name, relation in rules.program.relations.items():
         if relation.arity == 2 and rules.of(name):
             chain = _transitive(name, rules) or _linear(name, rules, component)
             if chain is not None:
-                found[name] = chain
-    return found
+                chains[name] = chain
+    return chains
 
 
 def _transitive(name: str, rules: WrittenRules) -> Chain | None:
@@ -229,7 +229,7 @@ def find_walks(arcs: Arcs, starts: np.ndarray, ends: np.ndarray) -> list[list[in
     order = np.argsort(sources, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(sources[order])) + 1) if len(order) else []
     for group in groups:
-        found = graph.walks(int(sources[group[0]]), targets[group])
-        for place, walk in zip(group, found, strict=True):
+        shortest = graph.walks(int(sources[group[0]]), targets[group])
+        for place, walk in zip(group, shortest, strict=True):
             walks[int(place)] = walk if walk is None or not backwards else walk[::-1]
     return walks

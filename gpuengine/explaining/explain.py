@@ -116,7 +116,7 @@ class _Others:
             self._is_stated = np.zeros(len(numbers), np.bool_)
         else:
             self._is_stated = np.asarray(table.contains(columns, len(numbers)), np.bool_)
-        left = np.full(len(numbers), MOST_DERIVATIONS)
+        room = np.full(len(numbers), MOST_DERIVATIONS)
         for written in search.rules.of(relation):
             wanted = (*written.key, *written.rest)
             given = [Given(written.head.args, columns, len(numbers))]
@@ -124,7 +124,7 @@ class _Others:
             heads = search.columns_of(written.head.args, wanted, rows.columns, rows.count)
             goals = np.searchsorted(numbers, found.locate(heads, rows.count), sorter=np.argsort(numbers))
             goals = np.argsort(numbers)[goals]
-            kept = self._within(goals, left)
+            kept = self._within(goals, room)
             bindings = {one: column[kept] for one, column in zip(wanted, rows.columns, strict=True)}
             self._instances.append((written, bindings, goals[kept]))
             for place in written.deep:

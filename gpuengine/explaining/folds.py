@@ -72,7 +72,7 @@ def shown_folds(program: Program) -> tuple[Rule, ...]:
 
 def _folds(program: Program) -> dict[str, tuple[Merge, ...]]:
     merges = merges_of(program.rules, program.relations)
-    return {name: found for name, found in merges.items() if len(found) > 1 or not found[0].is_best}
+    return {name: own for name, own in merges.items() if len(own) > 1 or not own[0].is_best}
 
 
 def _shown(rule: Rule, merges: Sequence[Merge], others: Sequence[Rule]) -> Rule:

@@ -91,19 +91,19 @@ class Questions:
         )
         stage = program.stages[0]
         rows_of = stage.input if stage.input is not None else stage.pipeline.driver.rows
-        chunks, found = [], 0
+        chunks, total = [], 0
         is_whole = True
         for chunk in program.collect(0, rows_of.count):
             check_memory("an explanation")
             chunks.append(chunk)
-            found += chunk.rows
-            if most is not None and found >= most:
+            total += chunk.rows
+            if most is not None and total >= most:
                 is_whole = False
                 break
         columns = [np.concatenate([c.columns[v] for c in chunks]) for v in wanted] if chunks else []
         if not chunks:
             columns = [np.zeros(0, np.uint32) for _ in wanted]
-        columns, count = distinct_rows(columns, found)
+        columns, count = distinct_rows(columns, total)
         return Rows(tuple(columns), count, is_whole)
 
 

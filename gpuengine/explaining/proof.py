@@ -218,22 +218,22 @@ class Proof:
 
 
 def _derivation(one: Derivation) -> dict[str, Any]:
-    found: dict[str, Any] = {"by": one.kind}
+    entry: dict[str, Any] = {"by": one.kind}
     if one.rule is not None:
-        found["rule"] = one.rule
+        entry["rule"] = one.rule
     if one.place is not None:
-        found["place"] = one.place
+        entry["place"] = one.place
     if one.bindings:
-        found["bindings"] = dict(one.bindings)
+        entry["bindings"] = dict(one.bindings)
     if one.premises:
-        found["premises"] = [_premise(premise) for premise in one.premises]
-    return found
+        entry["premises"] = [_premise(premise) for premise in one.premises]
+    return entry
 
 
 def _premise(premise: Premise) -> dict[str, Any]:
     if isinstance(premise, FactPremise):
-        found: dict[str, Any] = {"literal": premise.literal, "step": premise.step}
-        return {**found, "reversed": True} if premise.reversed else found
+        entry: dict[str, Any] = {"literal": premise.literal, "step": premise.step}
+        return {**entry, "reversed": True} if premise.reversed else entry
     if isinstance(premise, Absence):
         return {"literal": premise.literal, "absent": premise.pattern}
     if isinstance(premise, Condition):

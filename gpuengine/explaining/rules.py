@@ -82,15 +82,15 @@ class WrittenRules:
         """The relations that facts of the given ones may rest on, themselves among them."""
         from gpuengine.planning.plan import body_relations
 
-        found, todo = set[str](), list(relations)
+        needed, todo = set[str](), list(relations)
         while todo:
             name = todo.pop()
-            if name not in found:
-                found.add(name)
+            if name not in needed:
+                needed.add(name)
                 for written in self.of(name):
                     body = [part for part in written.rule.body if not is_kept(part)]
                     todo.extend(body_relations(body))
-        return found
+        return needed
 
 
 def named(rule: Rule, program: Program) -> Rule:

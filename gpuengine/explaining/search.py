@@ -90,8 +90,8 @@ class Found:
             return np.full(count, 0 if len(self) else -1, np.int64)
         if not count or not len(self):
             return np.full(count, -1, np.int64)
-        found = self._locator.locate(Batch(columns, count), 0, count)
-        return np.where(found == NONE, -1, found.astype(np.int64))
+        places = self._locator.locate(Batch(columns, count), 0, count)
+        return np.where(places == NONE, -1, places.astype(np.int64))
 
     def _grow(self, count: int) -> None:
         more = count - len(self.heights)
@@ -278,16 +278,16 @@ class Search:
         layer: list[tuple[Found, Instances]] = []
         self.layers.append(layer)
         for found, numbers in spans:
-            left = self.settle(found, numbers)
-            if not len(left):
+            remaining = self.settle(found, numbers)
+            if not len(remaining):
                 continue
             chain = self._chain_of(found)
             own = self.rules.of(found.kind.relation)
             for written in own if chain is None else chain.others:
-                if written.deep and (instances := self._instances(found, left, written)) is not None:
+                if written.deep and (instances := self._instances(found, remaining, written)) is not None:
                     layer.append((found, instances))
             if chain is not None and not found.kind.is_external:
-                self._follow(chain, found, left)
+                self._follow(chain, found, remaining)
         return True
 
     def _chain_of(self, found: Found) -> Chain | None:
@@ -388,12 +388,12 @@ class Search:
             self._is_gathered.add(chain.relation)
         between = None if count > _FEW_GOALS else self._between(chain, goals, count)
         result = []
-        known: dict[str, tuple[Found, np.ndarray]] = {}
+        members: dict[str, tuple[Found, np.ndarray]] = {}
         for arc, found in self._arcs_of(chain, own):
-            if arc.relation not in known:
+            if arc.relation not in members:
                 columns, rows = self._facts_between(chain, arc, between)
-                known[arc.relation] = found, np.unique(found.number(columns, rows))
-            result.append((arc, *known[arc.relation]))
+                members[arc.relation] = found, np.unique(found.number(columns, rows))
+            result.append((arc, *members[arc.relation]))
         return result
 
     def _arcs_of(self, chain: Chain, own: Kind) -> list[tuple[Arc, Found]]:
@@ -414,16 +414,16 @@ class Search:
         if not steps:
             begins = reached(0)
             return {None: (begins, begins if chain.kind == "chain" else reached(1))}
-        found: _Between = {}
+        between: _Between = {}
         first, last = np.unique(goals[0]), np.unique(goals[1])
         if 0 in steps:
             first = reached(1)
-            found[0] = first, first
+            between[0] = first, first
         if 1 in steps:
             last = reached(0)
-            found[1] = last, last
-        found[None] = first, last
-        return found
+            between[1] = last, last
+        between[None] = first, last
+        return between
 
     def _facts_between(
         self, chain: Chain, arc: Arc, between: _Between | None

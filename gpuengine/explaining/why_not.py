@@ -132,7 +132,7 @@ class _Trier:
 
     def attempt(self, written: WrittenRule, asked: Sequence[AtomArg], is_query: bool = False) -> Attempt:
         place = None if is_query else written.place
-        known: dict[Variable, int] = {}
+        bindings: dict[Variable, int] = {}
         dictionary = self._questions.dictionary
         for arg, wanted in zip(written.head.args, asked, strict=True):
             if not isinstance(wanted, Constant):
@@ -143,14 +143,14 @@ class _Trier:
             else:
                 assert isinstance(arg, Variable)
                 id = dictionary.intern_constant(wanted)
-                if known.setdefault(arg, id) != id:
+                if bindings.setdefault(arg, id) != id:
                     return Attempt(
                         written.text, place, f"its head has the same value twice: {written.head.relation}"
                     )
-        given = [Given((one,), [np.array([id], np.uint32)], 1) for one, id in known.items()]
-        order = _order(written.rule.body, frozenset(known))
-        bound = set(known)
-        rows, is_whole = {one: np.array([id], np.uint32) for one, id in known.items()}, True
+        given = [Given((one,), [np.array([id], np.uint32)], 1) for one, id in bindings.items()]
+        order = _order(written.rule.body, frozenset(bindings))
+        bound = set(bindings)
+        rows, is_whole = {one: np.array([id], np.uint32) for one, id in bindings.items()}, True
         count = 1
         for tried, literal in enumerate(order):
             now = bound | (binds(literal, frozenset(bound)) or frozenset())
