@@ -111,12 +111,12 @@ def _asks_for_an_id(term: Term | Wildcard) -> bool:
 
 def symbol_constants(program: Program, space: str) -> list[int | float | str]:
     """The constants of a space in rules and facts, each once, in order."""
-    found: dict[int | float | str, None] = {}
+    constants: dict[int | float | str, None] = {}
     for rule in program.rules:
         for term in _terms(rule):
             if isinstance(term, Constant) and term.type.space == space and term.value is not None:
-                found[term.value] = None
-    return list(found)
+                constants[term.value] = None
+    return list(constants)
 
 
 def carried_program(

@@ -231,9 +231,9 @@ def _checked(
     ]
     if digest:
         sums.append(_digest_of([c.value for c in conversions], complete))
-    found = raw.agg(*(total.alias(f"t{i}") for i, total in enumerate(sums))).first()
-    assert found is not None
-    total, kept, *counts = found
+    row = raw.agg(*(total.alias(f"t{i}") for i, total in enumerate(sums))).first()
+    assert row is not None
+    total, kept, *counts = row
 
     problems = [
         f"{name}: column {c.name} has {_counted(bad, 'value')} {c.misfit}, in {_counted(total, 'row')}"
@@ -260,9 +260,9 @@ def rows_and_digest(frame: DataFrame) -> tuple[int, int]:
     from pyspark.sql import functions as F
 
     columns = [F.col(name) for name in frame.columns]
-    found = frame.agg(F.count(F.lit(1)), _digest_of(columns, F.lit(True))).first()
-    assert found is not None
-    return found[0], found[1]
+    row = frame.agg(F.count(F.lit(1)), _digest_of(columns, F.lit(True))).first()
+    assert row is not None
+    return row[0], row[1]
 
 
 def _digest_of(values: Sequence[Column], among: Column) -> Column:

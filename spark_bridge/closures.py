@@ -112,22 +112,22 @@ def condense(sources: np.ndarray, targets: np.ndarray) -> Condensation:
     nodes, (tails, heads) = _numbered(sources, targets)
     out = adjacency(tails, heads, len(nodes))
     marked = np.ones(len(nodes), np.uint8)
-    found = condensation.condense(out, np.arange(len(nodes), dtype=np.uint32), marked)
+    components = condensation.condense(out, np.arange(len(nodes), dtype=np.uint32), marked)
     component = np.empty(len(nodes), np.uint32)
-    component[found.members] = found.number_of_member
-    cyclic = np.zeros(found.count, np.uint8)
-    by_number = np.arange(found.count, dtype=np.uint32)
-    lists, children = condensation.children_of(out, found, component, by_number, marked, 0, cyclic)
+    component[components.members] = components.number_of_member
+    cyclic = np.zeros(components.count, np.uint8)
+    by_number = np.arange(components.count, dtype=np.uint32)
+    lists, children = condensation.children_of(out, components, component, by_number, marked, 0, cyclic)
     parents = np.repeat(by_number, np.diff(lists).astype(np.int64))
     # Children come in descending order: the same one again stands beside itself.
     first = np.ones(len(children), np.bool_)
     first[1:] = (children[1:] != children[:-1]) | (parents[1:] != parents[:-1])
     # There components lead to lower ones, here to higher ones. Edges stay in order: the highest parent first.
-    last = np.uint32(max(found.count - 1, 0))
-    incoming = adjacency(last - children[first], last - parents[first], found.count)
+    last = np.uint32(max(components.count - 1, 0))
+    incoming = adjacency(last - children[first], last - parents[first], components.count)
     return Condensation(
-        nodes[found.members[::-1]],
-        _offsets(found.sizes[::-1]),
+        nodes[components.members[::-1]],
+        _offsets(components.sizes[::-1]),
         cyclic[::-1].copy(),
         incoming.offsets,
         incoming.targets,
@@ -249,8 +249,8 @@ def closure_pairs(graph: Condensation, part: int, parts: int, set_bytes: int = S
         values = graph.values[sources]
         first = int(graph.offsets[component_of[sources[0]]])
         places = np.arange(len(sources) + 1, dtype=np.uint32)
-        for targets, found in expand(sets, component_of[first:], places, BATCH_ROWS):
-            yield values[found], graph.values[first:][targets]
+        for targets, origins in expand(sets, component_of[first:], places, BATCH_ROWS):
+            yield values[origins], graph.values[first:][targets]
 
 
 def _reached_from(graph: Condensation, components: np.ndarray, limit: int) -> PositionSets:

@@ -76,9 +76,9 @@ def require_all_parsed(parsed: Parsed, where: str, wanted: str) -> DataFrame:
         F.struct(parsed.text.alias("text"), F.input_file_name().alias("file")).alias("row"),
     )
     example = F.first(F.when(F.col("bad"), F.col("row")), ignorenulls=True)
-    found = seen.agg(F.count(F.when(F.col("bad"), 1)), F.count(F.lit(1)), example).first()
-    assert found is not None
-    bad, total, row = found
+    totals = seen.agg(F.count(F.when(F.col("bad"), 1)), F.count(F.lit(1)), example).first()
+    assert totals is not None
+    bad, total, row = totals
     if bad:
         verb = "is" if bad == 1 else "are"
         raise DataError(
@@ -167,10 +167,10 @@ def find_dataset(files: FileSystem, relation: str, params: Mapping[str, str], fa
         )
     if "filename" in params:
         path = confined(params["filename"], fact_dir, "fact directory", relation)
-        found = [path] if files.exists(path) else files.matches(path) if _PATTERN.search(path) else []
-        if not found:
+        paths = [path] if files.exists(path) else files.matches(path) if _PATTERN.search(path) else []
+        if not paths:
             raise DataError(f"no facts for {relation}: looked for {path}")
-        if not all(files.is_inside(one, fact_dir) for one in found):
+        if not all(files.is_inside(one, fact_dir) for one in paths):
             raise DataError(_leaves(params["filename"], fact_dir, "fact directory", relation))
         return path
     present = set(files.list(fact_dir)) if files.is_directory(fact_dir) else None
@@ -251,12 +251,12 @@ def _format_of(files: FileSystem, path: str, params: Mapping[str, str], relation
             raise DataError(f"IO={name} of {relation} can't be read by Spark\n  hint: use Parquet, or text")
         if name != "file":
             return _FORMAT_OF_IO[name]
-    found = _by_suffix(path)
-    if found is None and files.is_directory(path):
-        found = _by_content(files, path)
-    if found is None and _PATTERN.search(path):
-        found = next(filter(None, map(_by_suffix, files.matches(path))), None)
-    return found or TEXT
+    kind = _by_suffix(path)
+    if kind is None and files.is_directory(path):
+        kind = _by_content(files, path)
+    if kind is None and _PATTERN.search(path):
+        kind = next(filter(None, map(_by_suffix, files.matches(path))), None)
+    return kind or TEXT
 
 
 def _by_suffix(path: str) -> str | None:
@@ -272,9 +272,9 @@ def _by_content(files: FileSystem, folder: str) -> str | None:
         if name.startswith((".", "_")):
             continue
         inside = join(folder, name)
-        found = _by_content(files, inside) if files.is_directory(inside) else _by_suffix(name)
-        if found is not None:
-            return found
+        kind = _by_content(files, inside) if files.is_directory(inside) else _by_suffix(name)
+        if kind is not None:
+            return kind
     return None
 
 
@@ -470,8 +470,8 @@ def write_results(
                 files.replace(beside, path)
             except GpuEngineError as error:
                 if replaced:
-                    left = ", ".join(waiting.values())
-                    error.add_note(f"note: replaced: {', '.join(replaced)}; not replaced: {left}")
+                    rest = ", ".join(waiting.values())
+                    error.add_note(f"note: replaced: {', '.join(replaced)}; not replaced: {rest}")
                 raise
             del waiting[beside]
             replaced.append(path)

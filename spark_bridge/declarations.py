@@ -136,7 +136,7 @@ def _only(program: Program, names: Sequence[str], what: str, option: str) -> Rel
     if len(names) == 1:
         return program.relations[names[0]]
     listed = ", ".join(names or program.relations)
-    found = f"there are {len(names)} relations {what}" if names else f"there is no relation {what}"
+    problem = f"there are {len(names)} relations {what}" if names else f"there is no relation {what}"
     raise GpuEngineError(
-        f"{found}: {listed}\n  hint: name one of them: {option} => '{(names or [listed])[0]}'"
+        f"{problem}: {listed}\n  hint: name one of them: {option} => '{(names or [listed])[0]}'"
     )

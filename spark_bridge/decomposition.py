@@ -119,8 +119,8 @@ class _RecursiveRule:
 
     def keeps(self, columns: Mapping[str, int]) -> bool:
         """Do all atoms of the relations in `columns` have one variable there?"""
-        found = {self.variable(a, columns[a.relation]) for a in self.atoms if a.relation in columns}
-        return len(found) <= 1 and None not in found
+        variables = {self.variable(a, columns[a.relation]) for a in self.atoms if a.relation in columns}
+        return len(variables) <= 1 and None not in variables
 
 
 def _recursive_rules(stratum: Stratum) -> list[_RecursiveRule]:
@@ -210,7 +210,7 @@ def _with_others(
             if atom.relation not in own:
                 before = possible.get(atom.relation, range(len(atom.args)))
                 possible[atom.relation] = [j for j in before if rule.variable(atom, j) == key]
-    partitioned = {name: found[0] if found else None for name, found in possible.items()}
+    partitioned = {name: places[0] if places else None for name, places in possible.items()}
     return PartitionKey(dict(columns), partitioned)
 
 
@@ -367,7 +367,7 @@ class PartFixpoint:
         for name, shared in self.sent.items():
             tables[name] = [read_broadcast(shared)]
         backend, device = task_backend()
-        found = self.carried.run(
+        derived = self.carried.run(
             tables,
             self.results.names,
             threads=task_threads(),
@@ -376,7 +376,7 @@ class PartFixpoint:
             device=device,
         )
         for number, name in enumerate(self.results.names):
-            for rows in found.batches(name):
+            for rows in derived.batches(name):
                 yield self.results.joined(number, rows)
 
 

@@ -83,8 +83,8 @@ def _settled(frame: DataFrame, name: str, pairs: Pairs) -> DataFrame:
     from pyspark.sql import functions as F
 
     small = F.broadcast(pairs.named(_KEY, _VALUE))
-    found = frame.join(small, F.col(name) == F.col(_KEY), "left")
-    return found.select(*_replaced(frame, name, F.col(_VALUE), pairs))
+    joined = frame.join(small, F.col(name) == F.col(_KEY), "left")
+    return joined.select(*_replaced(frame, name, F.col(_VALUE), pairs))
 
 
 def _met(frame: DataFrame, name: str, pairs: Pairs, hot: Pairs) -> DataFrame:
@@ -93,12 +93,12 @@ def _met(frame: DataFrame, name: str, pairs: Pairs, hot: Pairs) -> DataFrame:
 
     key_type = frame.schema[name].dataType
     small = F.broadcast(hot.named(_HOT_KEY, _HOT_VALUE))
-    found = frame.join(small, F.col(name) == F.col(_HOT_KEY), "left")
+    joined = frame.join(small, F.col(name) == F.col(_HOT_KEY), "left")
     done = pairs.is_own(F.col(name)) | F.col(_HOT_VALUE).isNotNull()
     # A row that is settled goes anywhere: by a hash of it all, so that a task run again sends it there again.
     # If that is some key by chance, what it finds there is passed over.
     anywhere = F.hash(*frame.columns).cast(key_type)
-    spread = found.withColumn(_MEETING, F.when(done, anywhere).otherwise(F.col(name)))
+    spread = joined.withColumn(_MEETING, F.when(done, anywhere).otherwise(F.col(name)))
     met = spread.join(pairs.named(_KEY, _VALUE), F.col(_MEETING) == F.col(_KEY), "left")
     return met.select(*_replaced(frame, name, F.coalesce(_HOT_VALUE, _VALUE), pairs))
 
@@ -149,8 +149,8 @@ def _fetched(pairs: Pairs, hashes: set[int]) -> Pairs:
 
     spark = pairs.frame.sparkSession
     wanted: Any = F.xxhash64(pairs.key).isin(sorted(hashes)) if hashes else F.lit(False)
-    found = pairs.frame.where(wanted).toArrow()
-    return replace(pairs, frame=spark.createDataFrame(found, pairs.frame.schema), bytes=0)
+    table = pairs.frame.where(wanted).toArrow()
+    return replace(pairs, frame=spark.createDataFrame(table, pairs.frame.schema), bytes=0)
 
 
 TermKind = Literal["symbol", "number"]
@@ -256,10 +256,10 @@ class TermDictionary:
         terms = terms.distinct()
         if not self._parts:
             return terms
-        known = self.frame.select("term")
+        numbered = self.frame.select("term")
         if self._bytes <= self._broadcast_bytes:
-            known = F.broadcast(known)
-        return terms.join(known, "term", "left_anti")
+            numbered = F.broadcast(numbered)
+        return terms.join(numbered, "term", "left_anti")
 
     def _local_part(self, terms: pa.Table) -> _Part:
         """Number terms with their buckets as `_kept_part` does, in the driver."""
@@ -281,9 +281,9 @@ class TermDictionary:
         counts, bytes = counted["count"].to_pylist(), sum(counted["size"].to_pylist())
         before = [self.bound - 1 + passed for passed in accumulate(counts, initial=0)]
         offsets = pa.table({"bucket": counted["bucket"], "before": pa.array(before[:-1], pa.int64())})
-        known = F.broadcast(self._spark.createDataFrame(offsets))
+        small = F.broadcast(self._spark.createDataFrame(offsets))
         id = (F.col("before") + F.col("position")).alias("id")
-        frame = numbered.join(known, "bucket").select("term", id)
+        frame = numbered.join(small, "bucket").select("term", id)
         return _Part(frame, numbered, sum(counts), bytes + _BYTES_PER_TERM * sum(counts))
 
     def encode(self, frame: DataFrame, names: Sequence[str], *, rows: int | None = None) -> DataFrame:
@@ -312,8 +312,8 @@ class TermDictionary:
         if not others or not self._parts:
             return own
         wanted = self.local_terms(others)
-        found = self.frame.join(F.broadcast(wanted), "term").select("term", "id").toArrow()
-        return {**own, **dict(zip(found["term"].to_pylist(), found["id"].to_pylist(), strict=True))}
+        table = self.frame.join(F.broadcast(wanted), "term").select("term", "id").toArrow()
+        return {**own, **dict(zip(table["term"].to_pylist(), table["id"].to_pylist(), strict=True))}
 
     def local_terms(self, terms: Sequence[str | int]) -> DataFrame:
         """Terms of this kind as a frame of one column, as `extended` takes them."""
@@ -389,5 +389,5 @@ def _measure(frame: DataFrame) -> tuple[int, int]:
     from pyspark.sql import functions as F
 
     size = F.coalesce(F.sum(F.octet_length(F.col("term").cast("string"))), F.lit(0))
-    found: Any = frame.agg(F.count(F.lit(1)), size).first()
-    return found[0], found[1] + _BYTES_PER_TERM * found[0]
+    row: Any = frame.agg(F.count(F.lit(1)), size).first()
+    return row[0], row[1] + _BYTES_PER_TERM * row[0]

@@ -77,13 +77,13 @@ class DriverState:
     def update(self, plus: Mapping[str, Batches], minus: Mapping[str, Batches]) -> DriverUpdate:
         """State facts, and state others no longer, with all that follows. Ctrl-C raises `Interrupted`."""
         deltas = {name: self._delta(name, plus, minus) for name in plus.keys() | minus.keys()}
-        known = {name: _rest(delta.plus, self._facts.stated[name]) for name, delta in deltas.items()}
+        new = {name: _rest(delta.plus, self._facts.stated[name]) for name, delta in deltas.items()}
         after, changed = self._updated(deltas)
         assert after.database is not None
         stated = {
-            name: self._piece(known[name], after.stated[name], replaces=name in minus)
+            name: self._piece(new[name], after.stated[name], replaces=name in minus)
             for name in deltas
-            if name in minus or len(known[name])
+            if name in minus or len(new[name])
         }
         relations = {
             name: self._piece(delta.plus, after.database.tables[name], replaces=len(delta.minus) > 0)
@@ -102,16 +102,16 @@ class DriverState:
 
     def _updated(self, deltas: Deltas) -> Updated:
         updater, progress = Updater(Options.read(modules=False)), Progress()
-        found: list[Updated] = []
+        outcomes: list[Updated] = []
         late = run_interruptibly(
-            lambda: found.append(updater.update(self._facts, self._facts.prepared, deltas, progress)),
+            lambda: outcomes.append(updater.update(self._facts, self._facts.prepared, deltas, progress)),
             updater.stop,
             progress,
             None,
         )
         if late is not None:
             raise Interrupted("interrupted; nothing was changed") from late
-        return found[0]
+        return outcomes[0]
 
     def _piece(self, gained: Table, whole: Scheme, *, replaces: bool) -> Piece:
         facts = whole if replaces else gained

@@ -160,13 +160,13 @@ def encode_inputs(
     extended: dict[str, TermDictionary] = {}
     constants: dict[str, dict[int | float | str, int]] = {}
     for space in sorted(carriers.encoded):
-        known = TermDictionary.empty(spark, _kind(space)) if dictionaries is None else dictionaries[space]
+        present = TermDictionary.empty(spark, _kind(space)) if dictionaries is None else dictionaries[space]
         stated: list[Any] = symbol_constants(program, space)
         columns = [_as_one(checked[name].frame, each[space]) for name, each in names.items() if each[space]]
         rows = sum(checked[name].rows * len(each[space]) for name, each in names.items())
         if stated:
-            columns.append(known.local_terms(stated))
-        extended[space] = known.extended(columns, rows=rows + len(stated))
+            columns.append(present.local_terms(stated))
+        extended[space] = present.extended(columns, rows=rows + len(stated))
         constants[space] = extended[space].find(stated)
     frames: dict[str, DataFrame] = {}
     for name, one in checked.items():

@@ -164,11 +164,11 @@ def _worker_traceback(text: str) -> str:
 
 def _own_error(traceback: str) -> GpuEngineError | None:
     """The last error of this package in a traceback is the one that left the task."""
-    found = list(re.finditer(r"^gpuengine\.errors\.(\w+): ?", traceback, re.MULTILINE))
-    if not found:
+    matches = list(re.finditer(r"^gpuengine\.errors\.(\w+): ?", traceback, re.MULTILINE))
+    if not matches:
         return None
-    kind: Any = getattr(errors, found[-1][1], None)
-    message, noted, rule = traceback[found[-1].end() :].partition(_NOTE)
+    kind: Any = getattr(errors, matches[-1][1], None)
+    message, noted, rule = traceback[matches[-1].end() :].partition(_NOTE)
     if not (isinstance(kind, type) and issubclass(kind, GpuEngineError)) or kind is ProgramErrors:
         kind = SparkError
     made: GpuEngineError = kind(message)
@@ -178,12 +178,12 @@ def _own_error(traceback: str) -> GpuEngineError | None:
 
 
 def _missing_package(what: str, traceback: str) -> SparkError | None:
-    found = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", traceback)
+    module = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", traceback)
     absent = re.search(r"PACKAGE_NOT_INSTALLED\] (\w+)", traceback)
-    if found is not None and found[1].split(".")[0] == "gpuengine":
+    if module is not None and module[1].split(".")[0] == "gpuengine":
         return SparkError(f"{what}: the package gpuengine is not on an executor\n  hint: {_SHIP}")
-    if found is not None or absent is not None:
-        match = found or absent
+    if module is not None or absent is not None:
+        match = module or absent
         assert match is not None
         package = match[1].split(".")[0].lower()
         hint = _INSTALL.format(package=package)

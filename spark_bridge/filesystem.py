@@ -78,8 +78,8 @@ class FileSystem:
         """The files that a pattern such as ``part-*.csv`` matches, as full URIs, sorted."""
         with _failures(f"can't look for {pattern}"):
             system, place = self._at(pattern)
-            found = system.globStatus(place)
-            return sorted(status.getPath().toString() for status in found or ())
+            statuses = system.globStatus(place)
+            return sorted(status.getPath().toString() for status in statuses or ())
 
     def size(self, path: str) -> int:
         """The bytes of a file, or of all files below a folder."""

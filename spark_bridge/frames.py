@@ -235,11 +235,11 @@ def union(pieces: Sequence[Held]) -> Held:
     if len(pieces) == 1:
         return pieces[0]
     counts = [piece.rows for piece in pieces]
-    known = [rows for rows in counts if rows is not None]
+    counted = [rows for rows in counts if rows is not None]
     paths = tuple(path for piece in pieces for path in piece.paths)
     return Held(
         reduce(lambda a, b: a.unionAll(b), (piece.frame for piece in pieces)),
-        sum(known) if len(known) == len(counts) else None,
+        sum(counted) if len(counted) == len(counts) else None,
         paths if all(piece.paths for piece in pieces) else (),
     )
 
@@ -281,8 +281,8 @@ class CheckpointKeeper(Keeper):
             self._write()
             return
         try:
-            found = json.loads(self._files.read_text(at))
-            version, mark = found["version"], found["fingerprint"]
+            progress = json.loads(self._files.read_text(at))
+            version, mark = progress["version"], progress["fingerprint"]
         except (ValueError, KeyError, TypeError) as error:
             raise SparkError(f"{at} is damaged: {error}\n  hint: delete {self._path}") from error
         if (version, mark) != (VERSION, fingerprint):
@@ -290,7 +290,7 @@ class CheckpointKeeper(Keeper):
                 f"{self._path} is a checkpoint of another program, of other facts or of other relations\n"
                 "  hint: delete it, or give another directory"
             )
-        self._progress = found
+        self._progress = progress
 
     def keep(self, name: str, frame: DataFrame) -> Held:
         path = join(self._path, "frames", name)

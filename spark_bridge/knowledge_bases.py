@@ -149,14 +149,14 @@ def open_engine(path: str, *, read_only: bool = False) -> Engine:
             f"{path} is a materialisation that Spark saved, not a knowledge base\n"
             "  hint: gpuengine.spark_bridge.open(spark, path) gives its relations as DataFrames"
         )
-    found = open_base(path, read_only=read_only)
-    if not isinstance(found, Engine):
-        found.close()
+    base = open_base(path, read_only=read_only)
+    if not isinstance(base, Engine):
+        base.close()
         raise StoreError(
             f"{path} is a knowledge base of RDF or DatalogMTL; this data source has those of Datalog\n"
             "  hint: open it with gpuengine.open"
         )
-    return found
+    return base
 
 
 def _check_names(options: Mapping[str, str]) -> None:

@@ -430,7 +430,7 @@ def encode(
     with spark_failures("encoding"):
         checked = check_inputs(prepared.program.relations, frames_of(spark, prepared, inputs), nulls=nulls)
         if extending is None:
-            carriers, known = find_carriers(prepared.program, integers=integers), None
+            carriers, dictionaries = find_carriers(prepared.program, integers=integers), None
         else:
-            carriers, known = Carriers(frozenset(extending.dictionaries)), extending.dictionaries
-        return encode_inputs(spark, prepared.program, checked, carriers, known)
+            carriers, dictionaries = Carriers(frozenset(extending.dictionaries)), extending.dictionaries
+        return encode_inputs(spark, prepared.program, checked, carriers, dictionaries)

@@ -148,8 +148,8 @@ class _EachBatch:
         for batch in batches:
             if batch.num_rows:
                 results = self.carried.run({_BINDINGS: [batch]}, [_RESULTS])
-                for found in results.batches(_RESULTS):
-                    yield found.rename_columns(self.names or ["nothing"])
+                for rows in results.batches(_RESULTS):
+                    yield rows.rename_columns(self.names or ["nothing"])
 
 
 @dataclass(frozen=True)
@@ -173,8 +173,8 @@ class _WholeGroups:
         if not self.keys:
             groups = [pa.RecordBatch.from_arrays([pa.array([0])], names=["nothing"])]
         results = self.carried.run({_GROUPS: groups, _BINDINGS: pieces}, [_RESULTS])
-        for found in results.batches(_RESULTS):
-            yield found.rename_columns(self.names)
+        for rows in results.batches(_RESULTS):
+            yield rows.rename_columns(self.names)
 
 
 def _atom(relation: str, variables: Sequence[Variable]) -> Atom:
@@ -364,11 +364,11 @@ class RuleFrames:
         inside = frozenset(outer)
         plan = order_body(part.body, self._statistics, given=inside if outer else None)
         local = {v for other in part.body for v in literal_variables(other)} | inside
-        found = self._run(part.body, plan.steps, groups, local, lambda _, relation: read(-1, relation))
+        solutions = self._run(part.body, plan.steps, groups, local, lambda _, relation: read(-1, relation))
         # Computations name columns anew; groups are joined back by the names that they have outside.
-        inner = {v: f"w{n}" for n, v in enumerate(found.names)} | outer
-        columns = [F.col(name).alias(inner[variable]) for variable, name in found.names.items()]
-        distinct = found.frame.select(*columns).distinct() if columns else found.frame.distinct()
+        inner = {v: f"w{n}" for n, v in enumerate(solutions.names)} | outer
+        columns = [F.col(name).alias(inner[variable]) for variable, name in solutions.names.items()]
+        distinct = solutions.frame.select(*columns).distinct() if columns else solutions.frame.distinct()
         name = _fresh(bindings.names)
         results = self._computing.aggregate(distinct, inner, outer, part, name)
         keys = list(outer.values())

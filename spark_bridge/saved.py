@@ -269,15 +269,15 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
                 return self._commit_update(encoded, changed, None)
             stated = self._held(self._state.stated)
             keeper = Keeper()
-            left = {**stated, **{n: self._new(keeper, n, stated[n], held) for n, held in given.items()}}
+            kept = {**stated, **{n: self._new(keeper, n, stated[n], held) for n, held in given.items()}}
             run = self._run(keeper, jobs, limits, watch)
             plan = self._carried.plan(self._state.wanted)
-            found = run.run(plan, {name: held for name, held in left.items() if held.rows})
+            relations = run.run(plan, {name: held for name, held in kept.items() if held.rows})
             earlier = self.counts
             state = self._next(encoded)
-            for name, held in found.items():
+            for name, held in relations.items():
                 state.relations[name] = self._written(state, "relations", name, held)
-                state.stated[name] = self._written(state, "stated", name, left[name])
+                state.stated[name] = self._written(state, "stated", name, kept[name])
             self._replace_state(state)
             keeper.release()
         self._told(run, jobs, "everything was computed anew")
@@ -316,19 +316,19 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
                 {name: list(arrow_batches(held.frame, rows=held.rows)) for name, held in each.items()}
                 for each in (plus, minus)
             )
-            stated, known = (
+            stated, facts = (
                 {name: self._fetched(name, pieces) for name, pieces in each.items()}
                 for each in (state.stated, taken)
             )
         try:
-            engine = DriverState(self._carried.with_rules(rules, ()), state.carriers, stated, known)
-            found = engine.update(came, went)
+            engine = DriverState(self._carried.with_rules(rules, ()), state.carriers, stated, facts)
+            update = engine.update(came, went)
         except MemoryBudgetError:
             return None
         seconds = time.perf_counter() - started
         why = f"its facts are at most {limits.finished:,}, and one engine maintains them"
         self.report = SparkReport("driver", why, [], seconds, jobs.shuffle_bytes())
-        return found
+        return update
 
     def _commit_update(
         self, encoded: Encoded, changed: DriverUpdate, batch: tuple[str, int] | None

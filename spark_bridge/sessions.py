@@ -244,11 +244,11 @@ def _why_not_started(error: Exception) -> str:
 def java_version(java: str) -> int | None:
     """The major version; None if what it says of itself is not understood."""
     done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', done.stderr + done.stdout)
-    if found is None:
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', done.stderr + done.stdout)
+    if match is None:
         return None
     # Up to Java 8 the version was written as 1.8.
-    return int(found[2] or 0) if found[1] == "1" else int(found[1])
+    return int(match[2] or 0) if match[1] == "1" else int(match[1])
 
 
 def _is_local(master: str) -> bool:
@@ -261,9 +261,9 @@ def _memory_bytes() -> int:
 
 
 def _cores(master: str) -> int:
-    found = re.match(r"local\[(\d+)", master)
-    if found:
-        return int(found[1])
+    match = re.match(r"local\[(\d+)", master)
+    if match:
+        return int(match[1])
     return 1 if master == "local" else usable_cores()
 
 

@@ -115,9 +115,9 @@ class StrataRun:
     def _by_some_method(
         self, stratum: Stratum, frames: Mapping[str, Held], is_read: bool, report: StratumReport
     ) -> dict[str, Held]:
-        if "driver" in self.limits.methods and (found := self._on_driver(stratum, frames)) is not None:
+        if "driver" in self.limits.methods and (results := self._on_driver(stratum, frames)) is not None:
             report.method, report.why = "driver", f"it reads at most {self.limits.driver:,} facts"
-            return found
+            return results
         if not stratum.is_recursive:
             report.method, report.why = "joins", "it is not recursive"
             return self._without_recursion(stratum, frames, is_read)
@@ -157,22 +157,22 @@ class StrataRun:
             pairs = shape.permuted(frames)
         else:  # facts of its own make it more than the closure of its source
             return None
-        found = run_condensed(self.spark, shape, pairs, self.limits.condensed)
-        if found is None:
+        frame = run_condensed(self.spark, shape, pairs, self.limits.condensed)
+        if frame is None:
             return None
         report.method, report.why = "condensed", shape.why
-        return {name: self._held(stratum, 0, found, is_read)}
+        return {name: self._held(stratum, 0, frame, is_read)}
 
     def _base(self, stratum: Stratum, frames: Mapping[str, Held], without: Iterable[Rule]) -> dict[str, Held]:
         """What a recursion starts from: the facts of its relations, and what its other rules derive."""
         heads = self._heads(stratum, frames, without)
         return {
             name: self.keeper.keep(
-                f"stratum-{stratum.number}/{name}/base", self._with_own(found, frames[name])
+                f"stratum-{stratum.number}/{name}/base", self._with_own(derived, frames[name])
             )
-            if found
+            if derived
             else frames[name]
-            for name, found in heads.items()
+            for name, derived in heads.items()
         }
 
     def _heads(
@@ -256,14 +256,14 @@ class StrataRun:
                 return None
             started = time.perf_counter()
             rules = [variant.rule for variant in stratum.recursive]
-            found = self._by_engine(rules, taken, stratum.relations, self.limits.finished)
-            if found is None:  # out of memory: no later round will do better
+            results = self._by_engine(rules, taken, stratum.relations, self.limits.finished)
+            if results is None:  # out of memory: no later round will do better
                 may_finish = False
                 return None
-            delta_rows = {n: (found[n].rows or 0) - (complete[n].rows or 0) for n in found}
+            delta_rows = {n: (results[n].rows or 0) - (complete[n].rows or 0) for n in results}
             seconds = time.perf_counter() - started
             tell(RoundReport(len(report.rounds) + 1, delta_rows, seconds, 0, "driver"))
-            return found
+            return results
 
         def tell(done: RoundReport) -> None:
             report.rounds.append(done)
@@ -302,11 +302,11 @@ class StrataRun:
             name: list(arrow_batches(held.frame, rows=held.rows)) for name, held in facts.items() if held.rows
         }
         stop, progress = np.zeros(1, np.int64), Progress()
-        found: list[Results] = []
+        results: list[Results] = []
         carried = self.carried(rules)
         try:
             late = run_interruptibly(
-                lambda: found.append(carried.run(tables, wanted, progress=progress, stop=stop)),
+                lambda: results.append(carried.run(tables, wanted, progress=progress, stop=stop)),
                 stop,
                 progress,
                 None,
@@ -315,7 +315,7 @@ class StrataRun:
             return None
         if late is not None:
             raise Interrupted("interrupted; nothing was changed") from late
-        return {name: self._sent_back(found[0], name) for name in wanted}
+        return {name: self._sent_back(results[0], name) for name in wanted}
 
     def _sent_back(self, results: Results, name: str) -> Held:
         if not results.count(name):
@@ -369,13 +369,13 @@ class Recursion:
 
     def added(self, start: RoundState) -> dict[str, Held]:
         """The facts at the fixpoint that are not in the first piece of their relation."""
-        found, state = self._to_fixpoint(start)
+        relations, state = self._to_fixpoint(start)
         if state is not None:
             return {name: union(pieces[1:]) for name, pieces in state.pieces.items() if len(pieces) > 1}
         result = {}
-        for name, held in found.items():
-            known = start.pieces[name][0]
-            new = held.frame.join(known.frame, held.frame.columns, "left_anti")
+        for name, held in relations.items():
+            first = start.pieces[name][0]
+            new = held.frame.join(first.frame, held.frame.columns, "left_anti")
             result[name] = self.keeper.cut(f"stratum-{self.stratum.number}/{name}/added", new)
         return result
 
@@ -393,8 +393,8 @@ class Recursion:
         number = state.number + 1
         started, shuffled = time.perf_counter(), self.watch.shuffle_bytes()
         with self.watch.named(f"stratum {self.stratum.number + 1} ({self._names}), round {number}"):
-            found = self._derive(state)
-            delta = {name: held for name, held in found.items() if held.rows}
+            derived = self._derive(state)
+            delta = {name: held for name, held in derived.items() if held.rows}
             pieces = {
                 name: self._compacted(name, number, [*before, *([delta[name]] if name in delta else [])])
                 for name, before in state.pieces.items()
@@ -545,19 +545,19 @@ class Insertion:
             f"inserting: stratum {stratum.number + 1} ({', '.join(stratum.relations)})"
         ):
             start = {name: self._first(stratum, name) for name in stratum.relations}
-            found = {name: held for name, held in start.items() if held.rows}
-            if found and stratum.is_recursive:
+            new = {name: held for name, held in start.items() if held.rows}
+            if new and stratum.is_recursive:
                 frames = {name: self.now(name) for name in self.before if name not in stratum.relations}
                 pieces = {
-                    name: [self.before[name], *([found[name]] if name in found else [])]
+                    name: [self.before[name], *([new[name]] if name in new else [])]
                     for name in stratum.relations
                 }
                 recursion = self.run.recursion(stratum, frames, report)
-                found = recursion.added(RoundState(0, pieces, found))
+                new = recursion.added(RoundState(0, pieces, new))
         for name in stratum.relations:
             self.delta.pop(name, None)
-            if name in found and found[name].rows:
-                self.delta[name] = found[name]
+            if name in new and new[name].rows:
+                self.delta[name] = new[name]
 
     def _first(self, stratum: Stratum, name: str) -> Held:
         """New facts of a relation that follow without recursion: given ones, and those from lower changes."""

@@ -240,8 +240,8 @@ class Changes(DataSourceStreamReader):
 
     def _states(self) -> dict[int, str]:
         """The versions of the states that are kept, by number."""
-        found = (path.stem.partition("-") for path in self._folder.glob("*-*.arrow"))
-        return {int(number): version for number, _, version in found}
+        parts = (path.stem.partition("-") for path in self._folder.glob("*-*.arrow"))
+        return {int(number): version for number, _, version in parts}
 
     def _file(self, number: int, version: str) -> Path:
         return self._folder / f"{number}-{version}.arrow"

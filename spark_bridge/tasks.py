@@ -117,10 +117,10 @@ def _invalidate(importer: Any) -> None:
         importer.original_invalidate_caches()
         return
     now = (state.st_mtime_ns, state.st_size)
-    known = zipimport._zip_directory_cache.get(importer.archive)  # type: ignore[attr-defined]
-    if known is not None and _seen.get(importer.archive) == now:
+    files = zipimport._zip_directory_cache.get(importer.archive)  # type: ignore[attr-defined]
+    if files is not None and _seen.get(importer.archive) == now:
         # Another importer of the same archive may have read it since.
-        importer._files = known
+        importer._files = files
         return
     importer.original_invalidate_caches()
     _seen[importer.archive] = now
@@ -178,15 +178,15 @@ class CarriedProgram:
                 loaded[name].insert(*own)
         for name, pieces in tables.items():
             self.insert(loaded[name], pieces, dictionary)
-        found = evaluate(
+        materialisation = evaluate(
             facts,
             Options.read(threads=threads, memory=memory, backend=backend, device=device),
             wanted=tuple(wanted),
             progress=progress or Progress(),
             stop=np.zeros(1, np.int64) if stop is None else stop,
         )
-        assert found.database is not None
-        return Results(self, found.database.tables, dictionary)
+        assert materialisation.database is not None
+        return Results(self, materialisation.database.tables, dictionary)
 
     def insert(
         self, facts: Table, pieces: Iterable[pa.Table | pa.RecordBatch], dictionary: Dictionary

@@ -196,21 +196,21 @@ def _on_cluster(spark: SparkSession, frame: DataFrame, kb: RdfEngine, why: str) 
         for batch in arrow_batches(default.where(f.col("o").startswith('"')).select("o").distinct()):
             kb.terms.add(batch.column(0).to_pylist())  # what they denote is found out on the driver
     program = kb.program()
-    known = spark.createDataFrame(kb.stated(), "s string, p string, o string")
-    inputs = _inputs(default.unionByName(known), kb.layout)
+    stated = spark.createDataFrame(kb.stated(), "s string, p string, o string")
+    inputs = _inputs(default.unionByName(stated), kb.layout)
     inputs[QUADS] = frame.where(f.col("g").isNotNull())
-    found = materialise(spark, program, inputs, where="cluster")
-    parts = [found[TRIPLES]]
+    facts = materialise(spark, program, inputs, where="cluster")
+    parts = [facts[TRIPLES]]
     for predicate, klass, relation in kb.layout.slots:
         if not (klass or predicate).startswith(AUXILIARY):
             target = f.col("y") if klass is None else f.lit(klass)
             parts.append(
-                found[relation].select(f.col("x").alias("s"), f.lit(predicate).alias("p"), target.alias("o"))
+                facts[relation].select(f.col("x").alias("s"), f.lit(predicate).alias("p"), target.alias("o"))
             )
     whole = reduce(lambda one, other: one.unionByName(other), parts)
     is_hidden = f.col("s").startswith('"') | ~f.col("p").startswith("<")
     is_hidden |= f.col("p").startswith(AUXILIARY) | f.col("o").startswith(AUXILIARY)
-    return MaterialisedTriples(whole.where(~is_hidden), found[QUADS], "cluster", why, found)
+    return MaterialisedTriples(whole.where(~is_hidden), facts[QUADS], "cluster", why, facts)
 
 
 def _may_be_axiom() -> Column:
