@@ -37,6 +37,8 @@ def entry() -> None:
 
     # What modules and a program are made of lives as long as this process: the collector need not look at it.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    # NumPy's linear algebra starts threads when it is loaded; only a functor could have work for them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end_while_starting)
     if (why := unsupported()) is not None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.processes import gpuengine, reach_project
 
 HEAVY = {"numpy", "pyarrow", "numba", "llvmlite", "lark", "rich", "pandas", "polars"}
@@ -35,6 +37,25 @@ def test_a_run_imports_only_what_it_needs(tmp_path: Path) -> None:
     assert "pyarrow" in modules
     assert not modules & {"numba", "rich", "pandas", "polars", "pyarrow.compute", "pyarrow.pandas_compat"}
     assert not any(name.startswith(("cupy", "gpuengine.kernels.cuda")) for name in modules)
+
+
+@pytest.mark.parametrize("given", [None, "3"])
+def test_linear_algebra_starts_no_threads_unless_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None
+) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    if given is not None:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", given)
+    threads = (
+        "@gpuengine.functor\ndef threads() -> int:\n    return int(os.environ['OPENBLAS_NUM_THREADS'])\n"
+    )
+    (tmp_path / "f.py").write_text(f"import os\nimport gpuengine\n{threads}")
+    (tmp_path / "p.dl").write_text(
+        ".functor threads(): number\n.decl p(x: number)\n.output p\np(@threads()).\n"
+    )
+    done = gpuengine("run", "p.dl", "--functors", "f.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "p.csv").read_text() == f"{given or 1}\n"
 
 
 def test_version(tmp_path: Path) -> None:
