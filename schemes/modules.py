@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from gpuengine.schemes.contract import Columns, Domain
-from gpuengine.schemes.equivalence import Equivalence
 from gpuengine.schemes.table import Table
 
 Pairs = list[np.ndarray]
@@ -46,6 +45,8 @@ class SymmetricTransitiveModule:
     """Symmetry and transitivity by connected components (section 6)."""
 
     def __init__(self, table: Table) -> None:
+        from gpuengine.schemes.equivalence import Equivalence
+
         self.table = table
         self.components = Equivalence(table.name)
 

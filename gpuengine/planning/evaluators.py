@@ -11,7 +11,6 @@ from gpuengine.errors import EvaluatorError
 from gpuengine.language.program import Atom, Literal, Program, Rule
 from gpuengine.planning.choices import read_pragmas
 from gpuengine.planning.hypergraph import is_cyclic
-from gpuengine.planning.hypertree import decompose
 from gpuengine.planning.join_size import join_cost
 from gpuengine.planning.node_rules import (
     NodeNames,
@@ -182,6 +181,8 @@ class Chooser:
         return Choice(Evaluator.HYPERTREE, why, node_rules, cost, tree_cost)
 
     def _decompose(self, group: tuple[Rule, ...], statistics: Statistics) -> NodeRules | None:
+        from gpuengine.planning.hypertree import decompose
+
         body = united_body(group)
         assert body is not None
         divided = any(self._asked[rule] is Evaluator.HYPERTREE for rule in group)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from gpuengine.language.program import (
     Aggregate,
@@ -32,8 +33,10 @@ from gpuengine.language.program import (
     literal_variables,
 )
 from gpuengine.planning.fallible import can_fail
-from gpuengine.planning.hypertree import Decomposition, Node
 from gpuengine.planning.passes import blank_rule
+
+if TYPE_CHECKING:
+    from gpuengine.planning.hypertree import Decomposition, Node
 
 _NODE = re.compile(r"@.*\.node\d+")
 

@@ -10,6 +10,15 @@ import pytest
 
 from tests.cli.processes import gpuengine, reach_project
 
+UNUSED = {
+    "gpuengine.evaluation.rules.device_steps",
+    "gpuengine.evaluation.rules.multiway",
+    "gpuengine.evaluation.rules.tree_join",
+    "gpuengine.planning.hypertree",
+    "gpuengine.schemes.closure",
+    "gpuengine.schemes.equivalence",
+}
+"""What a small program on the host, without a cycle in a body, has no use for."""
 HEAVY = {"numpy", "pyarrow", "numba", "llvmlite", "lark", "rich", "pandas", "polars"}
 
 
@@ -36,6 +45,7 @@ def test_a_run_imports_only_what_it_needs(tmp_path: Path) -> None:
     modules = imported(*arguments, cwd=tmp_path)
     assert "pyarrow" in modules
     assert not modules & {"numba", "rich", "pandas", "polars", "pyarrow.compute", "pyarrow.pandas_compat"}
+    assert not modules & UNUSED
     assert not any(name.startswith(("cupy", "gpuengine.kernels.cuda")) for name in modules)
 
 

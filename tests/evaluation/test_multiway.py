@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gpuengine as ge
-from gpuengine.evaluation.rules import multiway, multiway_join
+from gpuengine.evaluation.rules import multiway
 from gpuengine.planning.evaluators import Evaluator
 
 DECLARATIONS = """.decl e(x: number, y: number)
@@ -38,8 +38,8 @@ def intersected(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[multiway.Multi
     monkeypatch.setattr(multiway, "_MOST_CHUNK", 3)
     monkeypatch.setattr(multiway, "_MOST_EXTENT", 1 << 32)
     seen: list[multiway.Multiway] = []
-    original = multiway_join.intersected
-    monkeypatch.setattr(multiway_join, "intersected", lambda way, c: (seen.append(way), original(way, c))[1])
+    original = multiway.intersected
+    monkeypatch.setattr(multiway, "intersected", lambda way, c: (seen.append(way), original(way, c))[1])
     yield seen
 
 

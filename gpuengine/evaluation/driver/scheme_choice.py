@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpuengine.errors import EvaluationError
 from gpuengine.evaluation.host_work import Counted, HostOperation
@@ -15,13 +16,14 @@ from gpuengine.planning.plan import Stratum
 from gpuengine.planning.scheme_costs import has_outgrown, is_worth_while, lists_itself
 from gpuengine.planning.schemes import TABLE
 from gpuengine.planning.shapes import Candidate, Shape
-from gpuengine.schemes.closure import Closure
 from gpuengine.schemes.contract import Scheme
-from gpuengine.schemes.equivalence import Equivalence
 from gpuengine.schemes.estimate import ClosureEstimate, estimate_closure
-from gpuengine.schemes.pairs import PairScheme
 from gpuengine.schemes.table import Table, as_table
 from gpuengine.schemes.union import Part, Union
+
+if TYPE_CHECKING:
+    from gpuengine.schemes.closure import Closure
+    from gpuengine.schemes.pairs import PairScheme
 
 
 @dataclass
@@ -66,6 +68,8 @@ class StratumSchemes:
         for name, plan in self._plans.items():
             equivalence, closure = plan.candidate(Shape.EQUIVALENCE), plan.candidate(Shape.CLOSURE)
             if equivalence is not None:
+                from gpuengine.schemes.equivalence import Equivalence
+
                 self._replace(name, Equivalence(name), equivalence, "asked for" if plan.is_forced else "")
             elif closure is not None and self._may_be(closure, plan.is_forced):
                 if plan.is_forced:
@@ -159,6 +163,8 @@ class StratumSchemes:
         return False
 
     def _closure(self, name: str) -> Closure:
+        from gpuengine.schemes.closure import Closure
+
         context = self.context
         return Closure(name, stop=context.stop, threads=context.workers.threads, limit=context.budget.limit)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpuengine.evaluation.host_work import HostOperation
 from gpuengine.evaluation.rules.context import Context
@@ -17,9 +18,11 @@ from gpuengine.language.program import Rule
 from gpuengine.planning.linearise import external_name, linear_rule, read_external, with_external_facts
 from gpuengine.planning.plan import Stratum
 from gpuengine.planning.shapes import Candidate, Shape
-from gpuengine.schemes.closure import Closure, as_closure
 from gpuengine.schemes.modules import SymmetricTransitiveModule, TransitiveModule
 from gpuengine.schemes.table import Table, as_table
+
+if TYPE_CHECKING:
+    from gpuengine.schemes.closure import Closure
 
 
 @dataclass
@@ -46,7 +49,9 @@ class TableModules:
         added = []
         for name in stratum.relations:
             plan, scheme = self.context.plan.schemes.get(name), self.database.tables[name]
-            if scheme.kind == Closure.kind:
+            if scheme.kind == Shape.CLOSURE.value:
+                from gpuengine.schemes.closure import as_closure
+
                 remaining, externals = self._read_edges(remaining, as_closure(scheme))
                 added += externals
             if plan is None or not scheme.is_listed:

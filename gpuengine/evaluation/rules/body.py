@@ -10,8 +10,9 @@ binding at a time, for the compiled loop over small rounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from gpuengine.evaluation.rules.calculation import is_calculable
 from gpuengine.evaluation.rules.compute import Bindings, apply_comparison, is_range, ranged
 from gpuengine.evaluation.rules.database import Database
 from gpuengine.evaluation.rules.device_bindings import DeviceBindings
-from gpuengine.evaluation.rules.device_steps import Helpers, can_compute_on_device, computed_on_device
 from gpuengine.evaluation.rules.join import JoinBuilder, is_fusable
 from gpuengine.evaluation.rules.known_groups import KnownGroups
 from gpuengine.evaluation.rules.scheme_reads import read_scheme
@@ -53,6 +53,9 @@ from gpuengine.planning.plan import Access, BodyPlan, Step
 from gpuengine.schemes.contract import Domain
 from gpuengine.schemes.table import Table, tables_among
 from gpuengine.schemes.union import tables_in
+
+if TYPE_CHECKING:
+    from gpuengine.evaluation.rules.device_steps import Helpers, Steps
 
 CHUNK_ROWS = 1 << 16
 _DEVICE_CHUNKS = 16
@@ -192,6 +195,8 @@ class BodyProgram:
     def _computed(self, stage: Stage) -> Iterator[Bindings | DeviceBindings]:
         """What the computing steps of a stage leave of the bindings that it has collected."""
         if stage.on_device and not self.in_hindsight:
+            from gpuengine.evaluation.rules.device_steps import computed_on_device
+
             assert stage.buffer is not None
             columns = dict(zip(stage.collected, stage.buffer.device_columns(), strict=True))
             given = DeviceBindings(columns, stage.buffer.count)
@@ -215,6 +220,8 @@ class BodyProgram:
                     parts += part.halves()
 
     def _helpers(self, stage: Stage) -> Helpers:
+        from gpuengine.evaluation.rules.device_steps import Helpers
+
         stop = stage.program.stop
 
         def collect(
@@ -483,13 +490,20 @@ class _Compiler:
         """Add a stage that collects."""
         program = self.backend.program(pipeline, self.stop)
         steps = [(one.step, one.domain) for one in computations]
-        on_device = bool(steps) and can_compute_on_device(steps, collected, self.database, self.backend)
+        on_device = bool(steps) and self._can_compute_on_device(steps, collected)
         buffer = self.backend.rows(len(collected), CHUNK_ROWS * (_DEVICE_CHUNKS if on_device else 1))
         self.stages.append(
             Stage(
                 pipeline, program, rows, inputs, builder.registers, collected, computations, buffer, on_device
             )
         )
+
+    def _can_compute_on_device(self, steps: Steps, bound: Iterable[Variable]) -> bool:
+        if self.backend.on_host:
+            return False
+        from gpuengine.evaluation.rules.device_steps import can_compute_on_device
+
+        return can_compute_on_device(steps, bound, self.database, self.backend)
 
 
 def _reads_table(literal: Literal, database: Database) -> bool:

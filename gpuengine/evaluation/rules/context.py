@@ -6,6 +6,7 @@ import math
 import time
 from copy import copy
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from gpuengine.evaluation.placement.placement import Placement
 from gpuengine.evaluation.placement.workers import Workers
 from gpuengine.evaluation.progress import Progress, RuleStatistics
 from gpuengine.evaluation.rules.database import Database
-from gpuengine.evaluation.rules.reduction import Reduction
 from gpuengine.kernels.contract import Backend
 from gpuengine.language.program import Rule
 from gpuengine.limits import check as check_memory
@@ -25,6 +25,9 @@ from gpuengine.planning.node_rules import is_node
 from gpuengine.planning.plan import Plan
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.table import as_table
+
+if TYPE_CHECKING:
+    from gpuengine.evaluation.rules.reduction import Reduction
 
 _COUNTING_SHARE = 50
 """Counting facts, for who watches, takes at most one part in so many of the time."""

@@ -53,7 +53,7 @@ def can_compute_on_device(
     steps: Steps, bound: Iterable[Variable], database: Database, backend: Backend
 ) -> bool:
     """Can the backend, which is no host, do all of these steps, given what is bound before the first?"""
-    if backend.on_host or backend.primitives is None:
+    if backend.primitives is None:
         return False
     variables = set(bound)
     for step, _ in steps:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from gpuengine.evaluation.rules.compute import Bindings
 from gpuengine.evaluation.rules.context import Context
-from gpuengine.evaluation.rules.multiway import Multiway, find_multiway, intersected
 from gpuengine.evaluation.rules.temporary import TemporaryTables
 from gpuengine.language.program import Atom, BodyOrder, Variable
 from gpuengine.planning.order import order_body
@@ -15,6 +14,7 @@ from gpuengine.planning.plan import Variant
 from gpuengine.schemes.table import Table, as_table
 
 if TYPE_CHECKING:
+    from gpuengine.evaluation.rules.multiway import Multiway
     from gpuengine.evaluation.rules.variants import VariantRunner
 
 LEAST_ATOMS = 3
@@ -34,6 +34,8 @@ class MultiwayJoin:
             return None
         if sum(isinstance(part, Atom) for part in rule.body) < LEAST_ATOMS:
             return None
+        from gpuengine.evaluation.rules.multiway import find_multiway
+
         return find_multiway(rule, order_body(rule.body, self._database), self._context)
 
     def run(self, variant: Variant, multiway: Multiway, runner: VariantRunner, *, distinct: bool) -> int:
@@ -41,6 +43,8 @@ class MultiwayJoin:
 
         `distinct` promises that its facts come out once each, and that there are none yet.
         """
+        from gpuengine.evaluation.rules.multiway import intersected
+
         rule, seen = variant.rule, 0
         head = self._database.tables[rule.head.relation]
         is_direct = head.is_listed and not multiway.tail

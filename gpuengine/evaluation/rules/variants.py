@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from gpuengine.evaluation.rules.body import BodyProgram, compile_body, is_relati
 from gpuengine.evaluation.rules.bounds import flow_bounds, widen_head
 from gpuengine.evaluation.rules.context import Context
 from gpuengine.evaluation.rules.multiway_join import MultiwayJoin
-from gpuengine.evaluation.rules.tree_join import TreeJoin
 from gpuengine.kernels.contract import IGNORE, Status
 from gpuengine.kernels.cpu.program import Program as CpuProgram
 from gpuengine.language.program import (
@@ -35,6 +35,9 @@ from gpuengine.planning.passes import blank_rule
 from gpuengine.planning.plan import Access, BodyPlan, Variant
 from gpuengine.schemes.contract import Bounds, Scheme
 from gpuengine.schemes.table import Table, as_table
+
+if TYPE_CHECKING:
+    from gpuengine.evaluation.rules.tree_join import TreeJoin
 
 SMALL_DELTA = 4096
 """Up to this many driver rows are not worth splitting over threads."""
@@ -82,8 +85,13 @@ class VariantRunner:
         self._prepared: dict[Variant, _Prepared] = {}
         self._admitted: dict[Variant, list[Bounds]] = {}
         self.selectors: Mapping[str, Selector] = {}
-        self._tree_join = TreeJoin(context)
         self._multiway_join = MultiwayJoin(context)
+
+    @cached_property
+    def _tree_join(self) -> TreeJoin:
+        from gpuengine.evaluation.rules.tree_join import TreeJoin
+
+        return TreeJoin(self.context)
 
     def prepare(self, variant: Variant) -> BodyProgram:
         """The compiled variant: as before, unless tables were rebuilt or sizes are far from what it saw."""
