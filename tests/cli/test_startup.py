@@ -11,6 +11,7 @@ import pytest
 from tests.cli.processes import gpuengine, reach_project
 
 UNUSED = {
+    "gpuengine.evaluation.rules.aggregate",
     "gpuengine.evaluation.rules.device_steps",
     "gpuengine.evaluation.rules.multiway",
     "gpuengine.evaluation.rules.tree_join",

@@ -18,13 +18,11 @@ import numpy as np
 
 from gpuengine.errors import FunctorError, Interrupted
 from gpuengine.evaluation.host_work import HostOperation
-from gpuengine.evaluation.rules.aggregate import apply_aggregate
 from gpuengine.evaluation.rules.calculation import is_calculable
 from gpuengine.evaluation.rules.compute import Bindings, apply_comparison, is_range, ranged
 from gpuengine.evaluation.rules.database import Database
 from gpuengine.evaluation.rules.device_bindings import DeviceBindings
 from gpuengine.evaluation.rules.join import JoinBuilder, is_fusable
-from gpuengine.evaluation.rules.known_groups import KnownGroups
 from gpuengine.evaluation.rules.scheme_reads import read_scheme
 from gpuengine.kernels.contract import (
     Backend,
@@ -56,6 +54,7 @@ from gpuengine.schemes.union import tables_in
 
 if TYPE_CHECKING:
     from gpuengine.evaluation.rules.device_steps import Helpers, Steps
+    from gpuengine.evaluation.rules.known_groups import KnownGroups
 
 CHUNK_ROWS = 1 << 16
 _DEVICE_CHUNKS = 16
@@ -603,6 +602,9 @@ def _apply(
         with database.host_work.counting(HostOperation.COMPUTATION, database.host_work.rule, bindings.rows):
             apply_comparison(literal, bindings, database.dictionary)
         return
+    from gpuengine.evaluation.rules.aggregate import apply_aggregate
+    from gpuengine.evaluation.rules.known_groups import KnownGroups
+
     assert isinstance(literal, Aggregate)
 
     def collect(
