@@ -175,7 +175,7 @@ def test_the_program_after_a_pass(tmp_path: Path) -> None:
     assert "same(x, z) :- same(x, y), same(y, z)." in done.stdout.splitlines()
     done = gpuengine("plan", "same.dl", "--after", "closing", cwd=tmp_path)
     assert done.returncode == 2
-    assert "no pass 'closing'; it is one of close-equivalences, blank-single-variables" in done.stderr
+    assert "no pass 'closing'; it is one of close-equivalences, name-what-is-added" in done.stderr
 
 
 def test_analysed(tmp_path: Path) -> None:
