@@ -100,8 +100,9 @@ def test_archives_on_the_path_are_read_again_only_if_they_changed(spark: SparkSe
     import sys
 
     if sys.version_info < (3, 12):
-        # One read for each archive: pyspark.zip, py4j, Spark's jar, ours; there are more packages than that.
-        assert 2 <= row["first"] <= 6
+        # One read for each archive: ours, and pyspark.zip, py4j, Spark's jar, unless the worker has read them
+        # for tasks before; there are more packages than that.
+        assert 1 <= row["first"] <= 6
     assert row["second"] == 0
     assert row["third"] == "archive.zip"
     assert row["version"] == 2
