@@ -1,8 +1,9 @@
 """Aggregates over groups of rows.
 
-``count`` and ``sum`` wrap around 2**64 (floats add as doubles); ``min`` and ``max`` order numbers by value,
-symbols by bytes, and pass over NaN unless there is nothing else; ``mean`` is the float sum divided by the
-count, whatever is averaged.
+``count`` and ``sum`` wrap around 2**64; ``min`` and ``max`` order numbers by value, symbols by bytes, and
+pass over NaN unless there is nothing else; ``mean`` is the sum as floats divided by the count, whatever is
+averaged. The order of rows makes no difference: an update computes again what was, and must find it. So a sum
+of floats is exact, and rounded once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import numpy as np
 
 from gpuengine.errors import EvaluationError
 from gpuengine.kernels.contract import Operator
-from gpuengine.kernels.cpu.reductions import add_floats, add_integers, choose_values, count_rows
+from gpuengine.kernels.cpu.exact_sums import ExactSums
+from gpuengine.kernels.cpu.reductions import add_integers, choose_values, count_rows
 from gpuengine.language.extensions import aggregate
 from gpuengine.language.program import FLOAT, Aggregate, Functor, Kind, Type, Variable
 from gpuengine.terms.dictionary import Dictionary
@@ -30,7 +32,10 @@ _DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float
 
 
 class PythonReduction:
-    """As `Reduction`, by a function of `gpuengine.language.extensions`, which is given all rows at once."""
+    """As `Reduction`, by a function of `gpuengine.language.extensions`, which is given all rows at once.
+
+    They come in the order of their values, so that a function that minds the order gives the same each time.
+    """
 
     def __init__(self, op: str, type: Type, groups: int, dictionary: Dictionary) -> None:
         function = aggregate(op)
@@ -50,7 +55,8 @@ class PythonReduction:
         """The groups that have a value, and its id."""
         group = np.concatenate([np.zeros(0, np.int64), *self._group])
         ids = np.concatenate([np.zeros(0, np.uint32), *self._target])
-        values = self._function(self._dictionary.strings(ids), group, self._groups)
+        order = np.argsort(ranks(ids, self._type, self._dictionary), kind="stable")
+        values = self._function(self._dictionary.strings(ids[order]), group[order], self._groups)
         found = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         return found, self._dictionary.encode(self._type.space, values.drop_null())
 
@@ -116,11 +122,15 @@ class Reduction:
     def __init__(self, op: str, type: Type, groups: int, dictionary: Dictionary) -> None:
         self._op, self._type, self._dictionary = op, type, dictionary
         self._counts = np.zeros(groups, np.int64)
+        self._floats: ExactSums | None = None
+        if op == "mean" or (op == "sum" and type.kind is Kind.FLOAT):
+            self._floats = ExactSums(groups)
+            self._counts = self._floats.counts
         self._is_text = op != "count" and type.kind in (Kind.SYMBOL, Kind.RECORD, Kind.ADT)
         if self._is_text:
             self._results = np.zeros(groups, np.uint32)
         else:
-            self._results = np.zeros(groups, np.float64 if op == "mean" else _DTYPES.get(type.kind, np.int64))
+            self._results = np.zeros(groups, _DTYPES.get(type.kind, np.int64))
 
     def add(self, group: np.ndarray, target: np.ndarray | None) -> None:
         """More rows: the group of each, and the values of its target (ids of symbols), if it has one."""
@@ -130,6 +140,9 @@ class Reduction:
         if self._is_text:
             assert target is not None
             self._add_text(group, target)
+        elif self._floats is not None:
+            assert target is not None
+            self._floats.add(group, target)
         elif target is None or self._op == "count":
             count_rows(group, len(group), self._counts)
         else:
@@ -140,8 +153,7 @@ class Reduction:
             operator = _CHOICES[self._op, self._type.kind]
             choose_values(group, values, len(group), operator, self._results, self._counts)
         else:
-            add = add_floats if self._results.dtype == np.float64 else add_integers
-            add(group, values, len(group), self._results, self._counts)
+            add_integers(group, values, len(group), self._results, self._counts)
 
     def _add_text(self, group: np.ndarray, target: np.ndarray) -> None:
         # What is known of a group takes part as one more row of it.
@@ -158,7 +170,7 @@ class Reduction:
     def results(self) -> tuple[np.ndarray, np.ndarray]:
         """The groups that have rows, and the id of the aggregate of each."""
         found = np.flatnonzero(self._counts)
-        results = self._results[found]
+        results = (self._results if self._floats is None else self._floats.results())[found]
         if self._is_text:
             return found, results
         if self._op == "count":

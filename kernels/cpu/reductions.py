@@ -1,7 +1,6 @@
-"""What groups of rows come to: one pass over the rows in their order, whichever group each is of.
+"""What groups of rows come to: one pass over the rows, whichever group each is of.
 
-A group's values are taken one after the other, so that the sum of floats depends on their order, but not on
-the pieces that rows come in.
+Neither the order of the rows nor the pieces that they come in make a difference.
 """
 
 from __future__ import annotations
@@ -31,16 +30,6 @@ def count_rows(groups, n, counts):
 @kernel("i8(u4*, u8*, i8, u8*, i8*)")
 def add_integers(groups, values, n, sums, counts):
     """Add to the sums and counts of groups, modulo 2**64."""
-    for i in range(n):
-        group = np.int64(groups[i])
-        sums[group] += values[i]
-        counts[group] += 1
-    return n
-
-
-@kernel("i8(u4*, f8*, i8, f8*, i8*)")
-def add_floats(groups, values, n, sums, counts):
-    """Add to the sums and counts of groups, as doubles."""
     for i in range(n):
         group = np.int64(groups[i])
         sums[group] += values[i]

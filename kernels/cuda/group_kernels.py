@@ -1,21 +1,27 @@
 """Kernels of groups: numbers for equal rows, and the aggregate of each group's words.
 
-Counts, sums of integers, least and greatest are atomic, in any order. Floats are added by one item for each
-group, in the order of the rows, because the order decides how they are rounded.
+All is done by atomics on integers, in any order: floats are added exactly, see `kernels.exact_sums`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpuengine.kernels.cuda.atomics import atomic_add, compare_and_swap
+from gpuengine.kernels import exact_sums
+from gpuengine.kernels.cuda.atomics import atomic_add, atomic_or, compare_and_swap
 from gpuengine.kernels.cuda.calculation_kernels import ALL_BITS, SIGN
 from gpuengine.kernels.cuda.search import first_not_less
 from gpuengine.kernels.cuda.spec import device_function, device_kernel
+from gpuengine.kernels.exact_sums import INFINITE, PART_MASK
 
 OF_UNSIGNED, OF_NUMBERS, OF_FLOATS, GREATEST = 0, 1, 2, 4
 """How words are ordered; with GREATEST, the other way round."""
-INFINITE = 0x7FF << 52
+
+flag_of = device_function(exact_sums.flag_of)
+place_of = device_function(exact_sums.place_of)
+significand_of = device_function(exact_sums.significand_of)
+carry = device_function(exact_sums.carry)
+rounded = device_function(exact_sums.rounded)
 
 
 @device_kernel("u8*, u4*, u8*", streamed=12, random=1)
@@ -97,23 +103,61 @@ def words_of_keys(i, counts, order, best, words):
         words[i] = key
 
 
-@device_kernel("u4*, u8*", streamed=12)
-def pair_places(i, groups, pairs):
-    """Each row's group and place, to be sorted."""
-    pairs[i] = np.uint64(groups[i]) << np.uint64(32) | np.uint64(i)
+@device_kernel("u8*, u4*", streamed=8)
+def mark_parts(i, words, marks):
+    """Mark the parts with the lowest bits of finite doubles, a bit for each."""
+    word = words[i]
+    if flag_of(word) == np.uint32(0):
+        part = place_of(word) >> np.int64(5)
+        mark = np.uint32(1) << np.uint32(part & np.int64(31))
+        if marks[part >> np.int64(5)] & mark == np.uint32(0):
+            atomic_or(marks, part >> np.int64(5), mark)
 
 
-@device_kernel("u8*, i8, f8*, i8, f8*", streamed=16, random=8)
-def add_floats(group, pairs, count, values, step, sums):
-    """Add the values of a group's rows, in their order, to its sum."""
-    low = np.uint64(group) << np.uint64(32)
-    place = first_not_less(pairs, np.int64(0), count, low)
-    total = sums[group]
-    while place < count and pairs[place] >> np.uint64(32) == np.uint64(group):
-        row = np.int64(pairs[place] & np.uint64(4294967295))
-        total += values[row * step]
-        place += 1
-    sums[group] = total
+@device_kernel("i8*, i8, i8*, i8, i8", streamed=16)
+def move_parts(i, parts, width, out, out_width, shift):
+    """Part after part into wider groups, each so many places further up."""
+    group = i // width
+    out[group * out_width + i - group * width + shift] = parts[i]
+
+
+@device_kernel("u4*, u8*, i8, i8, i8, u8*, u4*", streamed=12, random=3)
+def add_exactly(i, groups, words, step, low, width, parts, flags):
+    """Add a double to the parts of its group, modulo 2**64."""
+    group = np.int64(groups[i])
+    word = words[i * step]
+    flag = flag_of(word)
+    if flag != np.uint32(0):
+        atomic_or(flags, group, flag)
+    else:
+        place = place_of(word)
+        shift = place & np.int64(31)
+        at = group * width + (place >> np.int64(5)) - low
+        significand = significand_of(word)
+        lower = (significand & np.int64(PART_MASK)) << shift
+        upper = (significand >> np.int64(32)) << shift
+        first = np.uint64(lower & np.int64(PART_MASK))
+        second = np.uint64((lower >> np.int64(32)) + (upper & np.int64(PART_MASK)))
+        third = np.uint64(upper >> np.int64(32))
+        if word >= np.uint64(SIGN):
+            first = np.uint64(0) - first
+            second = np.uint64(0) - second
+            third = np.uint64(0) - third
+        atomic_add(parts, at, first)
+        atomic_add(parts, at + np.int64(1), second)
+        atomic_add(parts, at + np.int64(2), third)
+
+
+@device_kernel("i8*, i8", streamed=40)
+def carry_parts(group, parts, width):
+    """Pass the carries of a group on."""
+    carry(parts, group * width, width)
+
+
+@device_kernel("i8*, i8, i8, u4*, u8*", streamed=52)
+def round_sums(group, parts, low, width, flags, words):
+    """The bits of a group's sum, once its carries are passed on."""
+    words[group] = rounded(parts, group * width, width, low, flags[group])
 
 
 @device_kernel("u8*, u8*", streamed=16)

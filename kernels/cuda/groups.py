@@ -21,18 +21,22 @@ from gpuengine.kernels.cuda.group_kernels import (
     OF_FLOATS,
     OF_NUMBERS,
     OF_UNSIGNED,
-    add_floats,
+    add_exactly,
     add_words,
     at_least_one,
+    carry_parts,
     count_rows,
     mark_counted,
+    mark_parts,
+    move_parts,
     note_places,
     number_keys,
-    pair_places,
     reduce_least,
+    round_sums,
     take_keys,
     words_of_keys,
 )
+from gpuengine.kernels.exact_sums import PARTS, ROWS_OF_ROOM, Window
 
 _ORDERS = {
     Representation.BY_UNSIGNED: OF_UNSIGNED,
@@ -65,16 +69,64 @@ def number_rows(device: Device, columns: Sequence[Array], count: int) -> tuple[A
     return numbers, places
 
 
+class ExactSums:
+    """The sum of the doubles of each of `groups` groups; see `kernels.exact_sums`."""
+
+    def __init__(self, device: Device, groups: int, *, room: int = ROWS_OF_ROOM) -> None:
+        self._device, self._groups, self._room = device, groups, room
+        self._window = Window(0, 0)
+        self._parts = device.empty(0, np.int64)
+        self._flags = device.full(groups, 0, np.uint32)
+        self._rows = 0
+
+    def add(self, numbers: Array, words: Array, step: int) -> None:
+        """More doubles, and the number of each one's group. Waits once, to know how wide they are spread."""
+        device, rows = self._device, len(numbers)
+        self._rows += rows
+        if self._rows > self._room:
+            self._carry()
+            self._rows = rows
+        marks = device.full(PARTS // 32, 0, np.uint32)
+        device.launch(mark_parts, len(words), words, marks)
+        touched = np.flatnonzero(np.unpackbits(device.read(marks).view(np.uint8), bitorder="little"))
+        if len(touched):
+            self._widen(self._window.holding(int(touched[0]), int(touched[-1])))
+        low, width = self._window
+        device.launch(add_exactly, rows, numbers, words, step, low, width, self._parts, self._flags)
+
+    def _widen(self, window: Window) -> None:
+        if window == self._window:
+            return
+        parts = self._device.full(self._groups * window.width, 0, np.int64)
+        if self._window.width:
+            shift, before = self._window.low - window.low, self._window.width
+            args = self._parts, before, parts, window.width, shift
+            self._device.launch(move_parts, len(self._parts), *args)
+        self._window, self._parts = window, parts
+
+    def _carry(self) -> None:
+        if self._window.width:
+            self._device.launch(carry_parts, self._groups, self._parts, self._window.width)
+
+    def words(self) -> Array:
+        """The bits of each group's sum; of 0, if it has no values."""
+        self._carry()
+        low, width = self._window
+        words = self._device.empty(self._groups, np.uint64)
+        self._device.launch(round_sums, self._groups, self._parts, low, width, self._flags, words)
+        return words
+
+
 class Reduction:
-    """The aggregate of each of `groups` groups, of rows that come in pieces. Nothing here waits."""
+    """The aggregate of each of `groups` groups, of rows that come in pieces."""
 
     def __init__(self, device: Device, reducer: Reducer, representation: Representation, groups: int) -> None:
         self._device, self._reducer, self._representation = device, reducer, representation
         self._groups = groups
         self._counts = device.full(groups, 0, np.uint64)
-        self._adds_floats = reducer is Reducer.MEAN or (
-            reducer is Reducer.SUM and representation is Representation.BY_FLOAT
-        )
+        self._floats: ExactSums | None = None
+        if reducer is Reducer.MEAN or (reducer is Reducer.SUM and representation is Representation.BY_FLOAT):
+            self._floats = ExactSums(device, groups)
         self._order = 0
         if reducer in (Reducer.LEAST, Reducer.GREATEST):
             self._order = _ORDERS[representation] | (GREATEST if reducer is Reducer.GREATEST else 0)
@@ -87,37 +139,36 @@ class Reduction:
         device.launch(count_rows, rows, numbers, self._counts)
         if words is None:
             return
-        if self._adds_floats:
-            self._add_floats(numbers, words, step)
+        if self._floats is not None:
+            self._floats.add(numbers, self._as_floats(words), step)
         elif self._reducer is Reducer.SUM:
             device.launch(add_words, rows, numbers, words, step, self._results)
         else:
             device.launch(reduce_least, rows, numbers, words, step, self._order, self._results)
 
-    def _add_floats(self, numbers: Array, words: Array, step: int) -> None:
-        device, rows = self._device, len(numbers)
-        if self._representation is not Representation.BY_FLOAT:
-            is_signed = self._representation is Representation.BY_NUMBER
-            values = device.empty(len(words), np.uint64)
-            device.launch(floats_of_numbers if is_signed else floats_of_unsigned, len(words), words, values)
-            words = values
-        pairs = device.empty(rows, np.uint64)
-        device.launch(pair_places, rows, numbers, pairs)
-        device.launch(add_floats, self._groups, device.sort(pairs), rows, words, step, self._results)
+    def _as_floats(self, words: Array) -> Array:
+        if self._representation is Representation.BY_FLOAT:
+            return words
+        is_signed = self._representation is Representation.BY_NUMBER
+        values = self._device.empty(len(words), np.uint64)
+        conversion = floats_of_numbers if is_signed else floats_of_unsigned
+        self._device.launch(conversion, len(words), words, values)
+        return values
 
     def words(self) -> Array:
         """The aggregate's word by group; that of a group without rows says nothing."""
         device, groups = self._device, self._groups
         if self._reducer is Reducer.COUNT:
             return self._counts
+        sums = self._results if self._floats is None else self._floats.words()
         if self._reducer is Reducer.SUM:
-            return self._results
+            return sums
         found = device.empty(groups, np.uint64)
         if self._reducer is Reducer.MEAN:
             divisors, floats = device.empty(groups, np.uint64), device.empty(groups, np.uint64)
             device.launch(at_least_one, groups, self._counts, divisors)
             device.launch(floats_of_unsigned, groups, divisors, floats)
-            device.launch(combine_floats, groups, DIVIDE_FLOAT, self._results, 1, floats, 1, found)
+            device.launch(combine_floats, groups, DIVIDE_FLOAT, sums, 1, floats, 1, found)
         else:
             device.launch(words_of_keys, groups, self._counts, self._order, self._results, found)
         return found

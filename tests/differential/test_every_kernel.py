@@ -74,6 +74,13 @@ least(k) :- k = min m : { n(m) }.
 f(g) :- given(x, _, _), g = mean h : { given(x, _, h), h > 1.0 }.
 f(to_float(k)) :- k = count : { given(_, _, _) }.
 """
+#: Floats that come in pieces, the later ones larger by far.
+SPREAD = """
+.decl given(x: float)
+.input given
+.decl total(x: float)
+total(s) :- s = sum (x * y) : { given(x), given(y) }.
+"""
 NUMBERS = ".decl given(n: number, u: unsigned, f: float)\n.decl fact(n: number, u: unsigned, f: float)\n"
 
 
@@ -97,6 +104,7 @@ def run_chosen_programs(backend: CudaBackend) -> None:
     assert_agrees(EXISTING, {"e": pairs, "t": [(x, y, (x + y) % 3) for x, y in pairs]}, **on(backend))
     numbers = [(n - 20, n % 7, n / 2) for n in range(60)]
     assert_agrees(COMPUTING, {"given": numbers}, **on(backend))
+    assert_agrees(SPREAD, {"given": [(1.1 * 2.0**n,) for n in range(300)]}, **on(backend))
     for spread in (1, 400_000):
         kb = ge.Engine(CLOSURE, schemes={"path": "closure"}, **on(backend))
         kb.load("edge", [(spread * n, spread * (n + 1)) for n in range(30)])

@@ -31,7 +31,7 @@ from tests.oracle.syntax import (
     has,
     variables,
 )
-from tests.oracle.values import NAN, canonical
+from tests.oracle.values import NAN, canonical, total
 
 Row = tuple[Any, ...]
 Facts = dict[str, set[Row]]
@@ -307,11 +307,11 @@ class Evaluator:
             return (len(found),)
         values = [value for b in found.values() for value in self._values(term.target, b)]
         if term.op == "sum":
-            return (canonical(sum(values, 0.0)) if term.kind == "float" else wrap(sum(values), term.kind),)
+            return (total(values) if term.kind == "float" else wrap(sum(values), term.kind),)
         if not values:
             return ()
         if term.op == "mean":
-            return (canonical(sum(map(float, values)) / len(values)),)
+            return (canonical(total(map(float, values)) / len(values)),)
         comparable = [value for value in values if value is not NAN] or values
         return (min(comparable) if term.op == "min" else max(comparable),)
 

@@ -7,6 +7,8 @@ floats, so that -0.0 is not 0.0, and NaN is NaN.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
 
@@ -67,3 +69,16 @@ def _quoted(symbol: str) -> str:
         return symbol
     escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
     return f'"{"".join(escapes.get(char, char) for char in symbol)}"'
+
+
+def total(values: Iterable[float]) -> float:
+    """The exact sum, rounded once, whatever the order."""
+    numbers = list(values)
+    special = {number for number in numbers if not math.isfinite(number)}
+    if special:
+        return canonical(math.nan if len(special) > 1 else special.pop())
+    exact = sum(map(Fraction, numbers), Fraction(0))
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf

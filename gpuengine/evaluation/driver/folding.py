@@ -10,8 +10,8 @@ import numpy as np
 from gpuengine.errors import EvaluationError
 from gpuengine.evaluation.driver.relation_selector import Columns, OneFactForEachKey
 from gpuengine.evaluation.rules.variants import VariantRunner
+from gpuengine.kernels.cpu.exact_sums import ExactSums
 from gpuengine.kernels.cpu.groups import KeyNumbers
-from gpuengine.kernels.cpu.reductions import add_floats
 from gpuengine.language.monotony import Merges, moving_variables
 from gpuengine.language.program import Kind, Merge, Rule, Variable, literal_variables
 from gpuengine.terms.functors import evaluate
@@ -132,18 +132,14 @@ class Summing(OneFactForEachKey):
         self.append_for(touched, parts, [ids.astype(np.uint32)])
 
     def _add_floats(self) -> None:
-        """Sums of floats depend on the order: here it is that of the values, whatever rounds there were.
-
-        They are added one after the other: only then a sum does not get less by more, or larger, values.
-        """
+        """Sums of floats are made anew of all that is added: rounded once, they don't get less by more."""
         keys = np.concatenate([one.keys for one in self._added.values()])
         values = np.concatenate([one.values for one in self._added.values()])
         there = self._is_touched[keys]
-        keys, values = keys[there], values[there]
-        order = np.argsort(values, kind="stable")
-        self._totals[self._is_touched] = 0
-        counts = np.zeros(len(self._totals), np.int64)
-        add_floats(keys[order].astype(np.uint32), values[order], len(order), self._totals, counts)
+        touched = np.flatnonzero(self._is_touched)
+        sums = ExactSums(len(touched))
+        sums.add(np.searchsorted(touched, keys[there]), values[there])
+        self._totals[touched] = sums.results()
 
     def _check_growth(self, numbers: np.ndarray, totals: np.ndarray) -> None:
         known = self._ids[numbers] >= 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def numbers(kit: Kit) -> None:
 
 def _values(kit: Kit, kind: Any, size: int) -> np.ndarray:
     if kind is np.float64:
-        values = np.round(kit.random.normal(0, 100, size) * 4) / 4
+        values = kit.random.normal(0, 1, size) * 2.0 ** np.linspace(-100, 100, size)
         values[kit.ids(size, 9) == 0] = np.nan
         return values
     return kit.keys(size).view(kind)
@@ -43,9 +44,9 @@ def _values(kit: Kit, kind: Any, size: int) -> np.ndarray:
 
 def _expected(reducer: Reducer, values: np.ndarray) -> Any:
     if reducer is Reducer.SUM:
-        return values.sum()
+        return math.fsum(values) if values.dtype == np.float64 else values.sum()
     if reducer is Reducer.MEAN:
-        return values.astype(np.float64).cumsum()[-1] / len(values)
+        return math.fsum(values.astype(np.float64)) / len(values)
     return (np.fmin if reducer is Reducer.LEAST else np.fmax).reduce(values)
 
 
