@@ -172,7 +172,7 @@ class Closure(PairScheme):
 
     def news(self) -> Gone:
         way = self._forward
-        return Gone(way.change, way.positions, self._ids_at(FORWARD, way.node_at))
+        return Gone(way.difference, way.positions, self._ids_at(FORWARD, way.node_at))
 
     def kept(self) -> Kept:
         forward = self._kept_way(FORWARD)
@@ -237,7 +237,7 @@ class Closure(PairScheme):
     def _reading(self, column: int, domain: Domain) -> Reading:
         way = self._way(column)
         if domain is Domain.NEW:
-            return Reading(way.change.reached, way.positions, self._ids_at(column, way.node_at))
+            return Reading(way.difference.reached, way.positions, self._ids_at(column, way.node_at))
         if self._is_before(domain):
             positions = way.positions[: len(way.before.owners)]
             return Reading(way.before, positions, self._ids_at(column, way.node_at_before))

@@ -79,13 +79,13 @@ class HasReached(Protocol):
 class Gone:
     """Pairs that went, or came, at one time, with what positions meant then."""
 
-    change: HasReached
+    difference: HasReached
     positions: np.ndarray
     ids_at: np.ndarray
 
     @property
     def reading(self) -> Reading:
-        return Reading(self.change.reached, self.positions, self.ids_at)
+        return Reading(self.difference.reached, self.positions, self.ids_at)
 
     def scan(self, nodes: Nodes, room: int = BATCH) -> Iterator[list[np.ndarray]]:
         """The pairs, as columns of ids."""

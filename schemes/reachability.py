@@ -15,7 +15,7 @@ from gpuengine.schemes.condensation import Condensed, Lists, by_level, children_
 from gpuengine.schemes.digraph import Adjacency, adjacency
 from gpuengine.schemes.numbering import no_numbering, number_nodes
 from gpuengine.schemes.pairs import Reached
-from gpuengine.schemes.versions import Change, Version
+from gpuengine.schemes.versions import Difference, Version
 
 NO_LIMIT = 1 << 62
 _REBUILD_SHARE = 2
@@ -37,10 +37,10 @@ class Reachability:
     nodes only if an edge, or a way through others, leads back.
 
     Life-cycle: `insert` or `delete` changes the graph; until `merge`, `now` and `before` are the two versions
-    and `change` is what the one has more than the other; `merge` forgets `before`. Sets are never changed in
-    place: a change makes new ones for the components that it touches, which are those that lead to a changed
-    edge, and the two versions share the rest. Its cost is that of these components and their edges. A new
-    node that one edge leads to takes a gap in the numbering if there is one; then no set changes at all.
+    and `difference` is what the one has more than the other; `merge` forgets `before`. Sets are never changed
+    in place: a change makes new ones for the components that it touches, which are those that lead to a
+    changed edge, and the two versions share the rest. Its cost is that of these components and their edges. A
+    new node that one edge leads to takes a gap in the numbering if there is one; then no set changes at all.
     """
 
     def __init__(self, *, stop: np.ndarray = NEVER, threads: int = 1, limit: int = NO_LIMIT) -> None:
@@ -56,7 +56,7 @@ class Reachability:
         self._now = self._before = empty
         self._filled = none
         self._numbered_bytes = 0
-        self._change: Change | None = None
+        self._difference: Difference | None = None
 
     @property
     def nodes(self) -> int:
@@ -117,16 +117,16 @@ class Reachability:
         for version in versions:
             parts += [version.component.nbytes, version.cyclic.nbytes, version.places.nbytes]
             parts.append(version.sets.nbytes)
-        if self._change is not None:
-            parts.append(self._change.nbytes)
+        if self._difference is not None:
+            parts.append(self._difference.nbytes)
         return sum(parts)
 
     @property
-    def change(self) -> Change:
+    def difference(self) -> Difference:
         """What is reached in one of the versions and not in the other."""
-        if self._change is None:
-            self._change = Change(self._now, self._before, self._numbering, self._filled, self.stop)
-        return self._change
+        if self._difference is None:
+            self._difference = Difference(self._now, self._before, self._numbering, self._filled, self.stop)
+        return self._difference
 
     def insert(self, sources: np.ndarray, targets: np.ndarray, nodes: int) -> None:
         """Add edges between the nodes, which are `nodes` now; the version until now becomes `before`.
@@ -173,7 +173,7 @@ class Reachability:
     def merge(self) -> None:
         """Forget the version before."""
         self._before = self._now
-        self._change = None
+        self._difference = None
         self._filled = NO_POSITIONS
         self._tidy_up()
 

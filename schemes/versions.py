@@ -49,7 +49,7 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Change:
+class Difference:
     """What two versions do not have in common; found out when first asked for.
 
     One of them has all that the other has. `filled` are the positions that nodes took in between.

@@ -170,19 +170,19 @@ class ProgramText:
             self._state = _replay(self._texts, self._origin)
         before = self._state
         reporter = Reporter(before.sources.copy())
-        changes = _Changes()
+        fact_edits = _FactEdits()
         with raising(reporter):
             new = [_Text(edit, ()) for edit in edits]
             declared = before.declarations.relations
             parts, preprocessor = _read(new, before.preprocessor, reporter, declared=declared)
             if all(isinstance(item, Clause) for part in parts for item in part.items):
-                state = _go_on(before, parts, preprocessor, reporter, changes)
+                state = _go_on(before, parts, preprocessor, reporter, fact_edits)
             else:
-                state = _check([*before.parts, *parts], preprocessor, reporter, changes, len(before.parts))
-        changes.compare(before.program, state.program)
+                state = _check([*before.parts, *parts], preprocessor, reporter, fact_edits, len(before.parts))
+        fact_edits.compare(before.program, state.program)
         texts = tuple(part.text for part in state.parts)
         text = ProgramText(texts, self._origin, state.program, state)
-        return EditedText(text, changes.facts("add"), changes.facts("remove"))
+        return EditedText(text, fact_edits.facts("add"), fact_edits.facts("remove"))
 
     def to_json(self) -> dict[str, Any]:
         """Everything needed to read the text again without any file."""
@@ -279,7 +279,7 @@ def _removable(item: Item, reporter: Reporter) -> bool:
 # Checking
 
 
-class _Changes:
+class _FactEdits:
     """The facts that edits add and remove."""
 
     def __init__(self) -> None:
@@ -313,10 +313,10 @@ def _check(
     parts: Sequence[_Part],
     preprocessor: Preprocessor,
     reporter: Reporter,
-    changes: _Changes | None = None,
-    first_change: int = 0,
+    fact_edits: _FactEdits | None = None,
+    first_edit: int = 0,
 ) -> _State:
-    """Check the whole history; `changes` are those from the part `first_change` on."""
+    """Check the whole history; `fact_edits` are those from the part `first_edit` on."""
     flat, _ = expand([item for part in parts if part.adds for item in part.items], reporter)
     declarations = Declarations(flat, declare(flat.types, reporter, flat.pragmas), reporter)
     clauses: list[list[ScopedClause]] = [[] for _ in parts]
@@ -325,7 +325,7 @@ def _check(
         clauses[bisect_right(starts, _last_place(scoped, flat)) - 1].append(scoped)
     rules: list[LoweredRule] = []
     for number, part in enumerate(parts):
-        noted = changes if number >= first_change else None
+        noted = fact_edits if number >= first_edit else None
         if part.adds:
             rules = _added(clauses[number], rules, declarations, reporter, noted)
         else:
@@ -349,7 +349,7 @@ def _go_on(
     parts: Sequence[_Part],
     preprocessor: Preprocessor,
     reporter: Reporter,
-    changes: _Changes,
+    fact_edits: _FactEdits,
 ) -> _State:
     """Check parts that hold only clauses after all that is known already."""
     declarations = Declarations(Flat(), before.declarations.environment, reporter)
@@ -360,9 +360,9 @@ def _go_on(
     for part in parts:
         if part.adds:
             clauses = [ScopedClause(item, item.heads, _GLOBAL) for item in _clauses(part.items)]
-            rules = _added(clauses, rules, declarations, reporter, changes)
+            rules = _added(clauses, rules, declarations, reporter, fact_edits)
         else:
-            rules = _removed(part.items, rules, declarations, reporter, changes)
+            rules = _removed(part.items, rules, declarations, reporter, fact_edits)
     program = finish(rules, declarations, before.program.pragmas, reporter)
     history = (*before.parts, *parts)
     return _State(history, reporter.sources, preprocessor, declarations, rules, program)
@@ -377,13 +377,13 @@ def _added(
     rules: list[LoweredRule],
     declarations: Declarations,
     reporter: Reporter,
-    changes: _Changes | None,
+    fact_edits: _FactEdits | None,
 ) -> list[LoweredRule]:
     """`rules` and those of `clauses`."""
     new = [lowered for scoped in clauses for lowered in lower_clause(scoped, declarations, reporter)]
-    if changes is not None:
+    if fact_edits is not None:
         for lowered in new:
-            changes.note("add", lowered.rule)
+            fact_edits.note("add", lowered.rule)
     return rules + new
 
 
@@ -392,7 +392,7 @@ def _removed(
     rules: list[LoweredRule],
     declarations: Declarations,
     reporter: Reporter,
-    changes: _Changes | None,
+    fact_edits: _FactEdits | None,
 ) -> list[LoweredRule]:
     """`rules` without those of the clauses in `items`; a rule that is not there is reported."""
     wanted: list[dict[Rule, LoweredRule]] = []  # of each clause
@@ -413,9 +413,9 @@ def _removed(
         missing = [rule for key, rule in of_clause.items() if key not in matches and not _is_fact(key)]
         if missing:
             _report_missing(missing, len(of_clause), rules, reporter)
-    if changes is not None:
+    if fact_edits is not None:
         for key in gone:
-            changes.note("remove", key)
+            fact_edits.note("remove", key)
     return kept
 
 

@@ -475,7 +475,7 @@ class RdfEngine(NotCopied):
         Operations that read what earlier ones of the request change are transactions of their own.
         """
         from gpuengine.rdf.sparql.parser import parse_update
-        from gpuengine.rdf.sparql.updates import changes, reads
+        from gpuengine.rdf.sparql.updates import delta_of, reads
 
         done: list[Change] = []
         waiting: list[Any] = []
@@ -483,8 +483,8 @@ class RdfEngine(NotCopied):
         def commit() -> None:
             with self.update() as update:
                 for one in waiting:
-                    update.delete(one.delete)
-                    update.insert(one.insert)
+                    update.delete(one.minus)
+                    update.insert(one.plus)
             done.append(update.change)
             waiting.clear()
 
@@ -492,7 +492,7 @@ class RdfEngine(NotCopied):
         for operation in parse_update(request, name, base, prefixes).operations:
             if waiting and reads(operation):
                 commit()
-            waiting.append(changes(operation, self))
+            waiting.append(delta_of(operation, self))
         if waiting:
             commit()
         return done

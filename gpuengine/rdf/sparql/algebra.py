@@ -194,7 +194,7 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Change:
+class Modify:
     """``INSERT DATA``, ``DELETE DATA``, ``DELETE … INSERT … WHERE``; triples name their graph."""
 
     delete: tuple[Triple, ...]
@@ -221,7 +221,7 @@ class Transfer:
     moves: bool
 
 
-Operation = Change | Clear | Transfer
+Operation = Modify | Clear | Transfer
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from gpuengine.rdf.sparql.algebra import (
     Alternatives,
     Basic,
     Bind,
-    Change,
     Clear,
     Dataset,
     Exists,
@@ -29,6 +28,7 @@ from gpuengine.rdf.sparql.algebra import (
     Inverse,
     Link,
     Minus,
+    Modify,
     Negated,
     Operation,
     Order,
@@ -992,17 +992,17 @@ class _Parser:
             return Transfer(source, self.graph_or_default(), word != "ADD", word == "MOVE")
         if word in ("INSERT", "DELETE") and self.accept_word("DATA"):
             quads = self.quads(data=True, blanks=word == "INSERT")
-            return Change((), quads) if word == "INSERT" else Change(quads, ())
+            return Modify((), quads) if word == "INSERT" else Modify(quads, ())
         if word == "DELETE" and self.accept_word("WHERE"):
             quads = self.quads(data=False, blanks=False)
             steps: list[Step] = []
             for quad in quads:
                 basic = Basic((Triple(quad.subject, quad.predicate, quad.object),))
                 steps.append(basic if quad.graph is None else InGraph(quad.graph, Group((basic,))))
-            return Change(quads, (), Group(_merged(steps)), base=self.base)
+            return Modify(quads, (), Group(_merged(steps)), base=self.base)
         return self.modification(word)
 
-    def modification(self, word: str) -> Change:
+    def modification(self, word: str) -> Modify:
         graph: str | None = None
         if word == "WITH":
             graph = self.iri()
@@ -1026,7 +1026,7 @@ class _Parser:
             )
             if dataset.default is None:
                 dataset = Dataset((graph,), None)
-        return Change(delete, insert, pattern, dataset, self.base)
+        return Modify(delete, insert, pattern, dataset, self.base)
 
     def graph_name(self) -> str:
         self.expect_word("GRAPH")

@@ -1,4 +1,4 @@
-"""Updates as changes: the triples that go and those that come, for the engine to apply as one transaction."""
+"""Updates as deltas: the triples that go and those that come, for the engine to apply as one transaction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpuengine.rdf.graph import Graph
 from gpuengine.rdf.rules import Triple, Variable
-from gpuengine.rdf.sparql.algebra import Basic, Change, Clear, Dataset, Group, Operation, Transfer
+from gpuengine.rdf.sparql.algebra import Basic, Clear, Dataset, Group, Modify, Operation, Transfer
 from gpuengine.rdf.sparql.evaluation import Evaluation
 from gpuengine.rdf.sparql.tables import Table
 from gpuengine.rdf.sparql.triples import QUAD, TRIPLE, instances
@@ -17,36 +17,36 @@ Quad = tuple[str, str, str, str | None]
 
 
 @dataclass(frozen=True)
-class Changes:
+class QuadDelta:
     """Quads of texts, first what goes, then what comes; the graph is None for the default one."""
 
-    delete: tuple[Quad, ...]
-    insert: tuple[Quad, ...]
+    minus: tuple[Quad, ...]
+    plus: tuple[Quad, ...]
 
 
-def changes(operation: Operation, graph: Graph) -> Changes:
+def delta_of(operation: Operation, graph: Graph) -> QuadDelta:
     """What an operation changes in the state of a graph."""
-    if isinstance(operation, Change):
-        return _changed(operation, graph)
+    if isinstance(operation, Modify):
+        return _modified(operation, graph)
     evaluation = Evaluation(graph, Dataset(), None)
     if isinstance(operation, Clear):
-        return Changes(_cleared(evaluation, operation.graph), ())
+        return QuadDelta(_cleared(evaluation, operation.graph), ())
     return _transferred(evaluation, operation)
 
 
 def reads(operation: Operation) -> bool:
     """Whether what an operation changes depends on the state that it finds."""
-    return not isinstance(operation, Change) or operation.pattern is not None
+    return not isinstance(operation, Modify) or operation.pattern is not None
 
 
-def _changed(change: Change, graph: Graph) -> Changes:
-    evaluation = Evaluation(graph, change.dataset, change.base)
+def _modified(modify: Modify, graph: Graph) -> QuadDelta:
+    evaluation = Evaluation(graph, modify.dataset, modify.base)
     solutions = Table.unit()
-    if change.pattern is not None:
-        solutions = evaluation.group(change.pattern, None)
-    return Changes(
-        _quads(evaluation, instances(evaluation, change.delete, solutions)),
-        _quads(evaluation, instances(evaluation, change.insert, solutions)),
+    if modify.pattern is not None:
+        solutions = evaluation.group(modify.pattern, None)
+    return QuadDelta(
+        _quads(evaluation, instances(evaluation, modify.delete, solutions)),
+        _quads(evaluation, instances(evaluation, modify.insert, solutions)),
     )
 
 
@@ -75,11 +75,11 @@ def _cleared(evaluation: Evaluation, which: str) -> tuple[Quad, ...]:
     return tuple(quad for name in graphs for quad in _content(evaluation, name))
 
 
-def _transferred(evaluation: Evaluation, transfer: Transfer) -> Changes:
+def _transferred(evaluation: Evaluation, transfer: Transfer) -> QuadDelta:
     if transfer.source == transfer.target:
-        return Changes((), ())
+        return QuadDelta((), ())
     source = _content(evaluation, transfer.source)
     delete = _content(evaluation, transfer.target) if transfer.replaces else ()
     if transfer.moves:
         delete = (*delete, *source)
-    return Changes(delete, tuple((s, p, o, transfer.target) for s, p, o, _ in source))
+    return QuadDelta(delete, tuple((s, p, o, transfer.target) for s, p, o, _ in source))
