@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.harness.cells import Cell, Outcome, Settings, fill
-from bench.harness.command import Session, add_options, settings_of
+from bench.harness.beside import disagreement, measure
+from bench.harness.cells import Cell, Outcome, Settings
+from bench.harness.command import add_options
 from bench.harness.numbers import ratio
 from bench.harness.sheets import (
     NOTHING,
@@ -15,7 +16,6 @@ from bench.harness.sheets import (
     Sheet,
     count,
     megabytes,
-    print_sheet,
     seconds,
     shown_seconds,
     text,
@@ -43,24 +43,13 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run_command(options: argparse.Namespace) -> int:
     """Measure and print; 1 if answers differ or our engine fails, 130 if stopped."""
-    session = Session(settings_of(options, options.timeout))
-    report = Report(options.timeout, options.quick)
-    outcomes: dict[Cell, Outcome] = {}
     wanted = [workload for workload in WORKLOADS if not options.only or workload.name in options.only]
-    with session.console.status("") as status:
-        try:
-            fill(
-                outcomes,
-                "bench.recursive.cell",
-                _specs(wanted, session.settings),
-                session.settings,
-                status.update,
-            )
-        except KeyboardInterrupt:
-            session.stopped = True
-    add_sheet(report, wanted, outcomes)
-    print_sheet(report.sheets[-1], session.console)
-    return session.end(report.problems, report.sheets, outcomes, options.json)
+    return measure(
+        options,
+        "bench.recursive.cell",
+        lambda settings: _specs(wanted, settings),
+        lambda report, outcomes: add_sheet(report, wanted, outcomes),
+    )
 
 
 def _specs(workloads: Sequence[Workload], settings: Settings) -> dict[Cell, dict[str, Any]]:
@@ -85,7 +74,7 @@ def add_sheet(report: Report, workloads: Sequence[Workload], outcomes: Mapping[C
         if ours is None or peer is None:
             continue
         sheet.rows.append(_row(workload, ours, peer, report.timeout))
-        report.problems += _problems(workload, ours, peer)
+        report.problems += disagreement(workload.name, ours, peer, "SciPy", COMPUTE)
     sheet.notes.append("SciPy's matrix is made before; ours begins with loaded facts.")
 
 
@@ -108,16 +97,3 @@ def _row(workload: Workload, ours: Outcome, peer: Outcome, timeout: float) -> tu
         megabytes([peer.peak_rss]),
         text(workload.peer),
     )
-
-
-def _problems(workload: Workload, ours: Outcome, peer: Outcome) -> list[str]:
-    if ours.status != "ok":
-        return [f"{workload.name}: {ours.status} {ours.reason}".rstrip()]
-    if peer.status != "ok":  # there is nothing to compare with
-        return (
-            []
-            if peer.status == "skipped"
-            else [f"{workload.name}: scipy {peer.status} {peer.reason}".rstrip()]
-        )
-    one, other = ours.sizes(COMPUTE), peer.sizes(COMPUTE)
-    return [] if one is not None and one == other else [f"{workload.name}: {one} by rules, {other} by SciPy"]

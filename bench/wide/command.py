@@ -6,15 +6,15 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.harness.cells import Cell, Outcome, Settings, fill
-from bench.harness.command import Session, add_options, settings_of
+from bench.harness.beside import disagreement, measure
+from bench.harness.cells import Cell, Outcome, Settings
+from bench.harness.command import add_options
 from bench.harness.numbers import ratio
 from bench.harness.sheets import (
     Report,
     Sheet,
     count,
     megabytes,
-    print_sheet,
     seconds,
     shown_seconds,
     text,
@@ -41,20 +41,14 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run_command(options: argparse.Namespace) -> int:
     """Measure and print; 1 if answers differ or our engine fails, 130 if stopped."""
-    session = Session(settings_of(options, options.timeout))
-    report = Report(options.timeout, options.quick)
-    outcomes: dict[Cell, Outcome] = {}
     wanted = [workload for workload in WORKLOADS if not options.only or workload.name in options.only]
     sizes = {one.name: one.quick if options.quick else int(options.scale * one.size) for one in wanted}
-    with session.console.status("") as status:
-        try:
-            specs = _specs(sizes, session.settings)
-            fill(outcomes, "bench.wide.cell", specs, session.settings, status.update)
-        except KeyboardInterrupt:
-            session.stopped = True
-    add_sheet(report, wanted, sizes, outcomes)
-    print_sheet(report.sheets[-1], session.console)
-    return session.end(report.problems, report.sheets, outcomes, options.json)
+    return measure(
+        options,
+        "bench.wide.cell",
+        lambda settings: _specs(sizes, settings),
+        lambda report, outcomes: add_sheet(report, wanted, sizes, outcomes),
+    )
 
 
 def _specs(sizes: Mapping[str, int], settings: Settings) -> dict[Cell, dict[str, Any]]:
@@ -83,7 +77,7 @@ def add_sheet(
         if ours is None or peer is None:
             continue
         sheet.rows.append(_row(workload.name, sizes[workload.name], ours, peer, report.timeout))
-        report.problems += _problems(workload.name, ours, peer)
+        report.problems += disagreement(workload.name, ours, peer, "DuckDB", COMPUTE)
     sheet.notes.append("Both begin with loaded facts; above 1x ours is faster.")
 
 
@@ -106,12 +100,3 @@ def _row(name: str, size: int, ours: Outcome, peer: Outcome, timeout: float) -> 
         megabytes([ours.peak_rss]),
         megabytes([peer.peak_rss]),
     )
-
-
-def _problems(name: str, ours: Outcome, peer: Outcome) -> list[str]:
-    if ours.status != "ok":
-        return [f"{name}: {ours.status} {ours.reason}".rstrip()]
-    if peer.status != "ok":  # there is nothing to compare with
-        return [] if peer.status == "skipped" else [f"{name}: duckdb {peer.status} {peer.reason}".rstrip()]
-    one, other = ours.sizes(COMPUTE), peer.sizes(COMPUTE)
-    return [] if one is not None and one == other else [f"{name}: {one} by rules, {other} by DuckDB"]
