@@ -19,7 +19,7 @@ from gpuengine.evaluation.rules.variants import VariantRunner
 from gpuengine.language.program import Rule, literal_variables
 from gpuengine.maintenance import names
 from gpuengine.maintenance.counters import Counters, Derivation
-from gpuengine.maintenance.rules import DeltaRule, Direction, StratumDeltas
+from gpuengine.maintenance.rules import DeltaRule, DeltaRules, Direction
 from gpuengine.planning.order import order_body
 from gpuengine.planning.plan import Variant
 from gpuengine.schemes.table import Table, as_table
@@ -28,11 +28,11 @@ from gpuengine.schemes.table import Table, as_table
 class Derivations(ABC):
     """Evaluates the delta rules of one stratum. If it is not `is_counted`, a `recount` is due."""
 
-    def __init__(self, context: Context, deltas: StratumDeltas, members: frozenset[str]) -> None:
+    def __init__(self, context: Context, delta_rules: DeltaRules, members: frozenset[str]) -> None:
         self.context = context
         self.database = context.database
-        self.deltas = deltas
-        self.runner = VariantRunner(context, members, deltas.all_rules)
+        self.delta_rules = delta_rules
+        self.runner = VariantRunner(context, members, delta_rules.all_rules)
         self.is_counted = True
 
     @abstractmethod
@@ -75,7 +75,7 @@ class SetDerivations(Derivations):
         return np.zeros(count, np.bool_)
 
     def rederive(self, check: Callable[[], None]) -> None:
-        for rule in self.deltas.again:
+        for rule in self.delta_rules.again:
             gone = self._table(rule.trigger)
             if len(gone):
                 gone.renew()
@@ -86,9 +86,9 @@ class SetDerivations(Derivations):
 class CountedDerivations(Derivations):
     """Keeps the counters of every table of the stratum. Needs delta rules that find each instance once."""
 
-    def __init__(self, context: Context, deltas: StratumDeltas, members: frozenset[str]) -> None:
-        super().__init__(context, deltas, members)
-        self._counting = _CountingRunner(context, members, deltas.all_rules)
+    def __init__(self, context: Context, delta_rules: DeltaRules, members: frozenset[str]) -> None:
+        super().__init__(context, delta_rules, members)
+        self._counting = _CountingRunner(context, members, delta_rules.all_rules)
         self._counters: dict[str, Counters] = {}
 
     @property
@@ -97,9 +97,9 @@ class CountedDerivations(Derivations):
 
     def recount(self) -> None:
         self.is_counted = False
-        self._counters = {name: Counters(self._table(name).arity) for name in self.deltas.tables}
-        for rule in self.deltas.rules:
-            self._count(self.deltas.whole(rule), rule.head.relation, 1)
+        self._counters = {name: Counters(self._table(name).arity) for name in self.delta_rules.tables}
+        for rule in self.delta_rules.rules:
+            self._count(self.delta_rules.whole(rule), rule.head.relation, 1)
         self.is_counted = True
 
     def run(self, rule: DeltaRule, direction: Direction) -> None:
@@ -117,7 +117,7 @@ class CountedDerivations(Derivations):
 
     def rederive(self, check: Callable[[], None]) -> None:
         """By the counters alone: what an instance still derives follows from what is left."""
-        for name in self.deltas.tables:
+        for name in self.delta_rules.tables:
             gone = self._table(names.gone(name))
             if len(gone):
                 kept = self._counters[name].of(gone.columns(), len(gone)).any(axis=0)

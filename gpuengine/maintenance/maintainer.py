@@ -16,7 +16,7 @@ from gpuengine.maintenance.recomputed import RecomputedStratum
 from gpuengine.maintenance.rules import stratum_rules
 from gpuengine.maintenance.stated import StatedFacts
 from gpuengine.maintenance.stratum import StratumMaintenance
-from gpuengine.maintenance.transition import Changes, Transition, View
+from gpuengine.maintenance.update_deltas import UpdateDeltas
 from gpuengine.planning.node_rules import is_node
 from gpuengine.planning.plan import Plan, body_relations
 from gpuengine.schemes.table import Table, as_table
@@ -138,33 +138,35 @@ class Maintainer:
         """All rules as they are maintained."""
         return [rule for stratum in self.strata for rule in stratum.rules.rules]
 
-    def update(self, asked: Deltas, *, removed: Sequence[Rule] = (), added: Sequence[Rule] = ()) -> Changes:
+    def update(
+        self, asked: Deltas, *, removed: Sequence[Rule] = (), added: Sequence[Rule] = ()
+    ) -> UpdateDeltas:
         """State other facts, and derive what follows; the net change of every relation.
 
         `removed` are maintained rules that held until now and are no longer among `rules`, `added` those of
         `rules` that did not hold. On failure everything is as before.
         """
-        changes = Changes(self.database.tables)
+        deltas = UpdateDeltas(self.database.tables)
         begun = 0
         for stratum in self.strata:
             if not stratum.derivations.is_counted:
                 stratum.derivations.recount()
         try:
             stated = self.stated.apply(asked)
-            self._change_underived(changes, stated)
+            self._change_underived(deltas, stated)
             self.context.progress.strata = len(self.strata)
             for begun, stratum in enumerate(self.strata, 1):
                 tables, entries = stratum.rules.tables, stratum.rules.entries
                 self.context.progress.stratum = begun
                 self.context.progress.relations = stratum.rules.relations
                 stratum.run(
-                    changes,
+                    deltas,
                     {name: delta for name, delta in stated.items() if name in entries},
                     [rule for rule in removed if rule.head.relation in tables],
                     [rule for rule in added if rule.head.relation in tables],
                 )
         except BaseException as error:
-            self._undo(changes, begun)
+            self._undo(deltas, begun)
             if isinstance(error, Stopped):
                 raise Interrupted("stopped") from error
             if isinstance(error, PoolFull):
@@ -175,9 +177,9 @@ class Maintainer:
             self.context.last_reduction = None
         if removed:
             self._forget_nodes()  # nodes that only those had did not follow, and others may want them next
-        return changes
+        return deltas
 
-    def _change_underived(self, changes: Changes, stated: Deltas) -> None:
+    def _change_underived(self, deltas: UpdateDeltas, stated: Deltas) -> None:
         """Relations without rules hold what is stated, most of them in the same table."""
         for name, delta in stated.items():
             if name in self._derived:
@@ -185,11 +187,11 @@ class Maintainer:
             table = as_table(self.database.tables[name])
             if table is not self.stated.tables[name]:
                 delta = _stated_too(table, delta)
-            changes.add(Transition(table, delta, at_end=True))
+            deltas.add(table, delta, at_end=True)
 
-    def revert(self, changes: Changes) -> None:
+    def revert(self, deltas: UpdateDeltas) -> None:
         """Take back an update that was completed."""
-        self._undo(changes, len(self.strata) + 1)
+        self._undo(deltas, len(self.strata) + 1)
 
     def forget_others(self) -> None:
         """Free the tables that feed relations with other rules; with those they would be made anew."""
@@ -215,18 +217,15 @@ class Maintainer:
         tables = (name for stratum in self.strata for name in stratum.rules.hidden)
         return [name for name in tables if not is_node(name)]
 
-    def _undo(self, changes: Changes, begun: int) -> None:
+    def _undo(self, deltas: UpdateDeltas, begun: int) -> None:
         """Bring back what there was: first the stratum that failed, then what stood for the others."""
         if 0 < begun <= len(self.strata) and self.strata[begun - 1].is_running:
             failed = self.strata[begun - 1]
-            changes.forget((*failed.rules.tables, *failed.rules.relations))
+            deltas.forget((*failed.rules.tables, *failed.rules.relations))
             failed.undo()
-        changes.show(frozenset((*changes.transitions, *changes.parts)), View.NOW)
-        for name, transition in changes.transitions.items():
-            if transition.scheme.is_listed and transition.scheme is not self.stated.tables.get(name):
-                transition.undo()
+        deltas.undo(self.stated.tables)
         for stratum in self.strata[: max(begun - 1, 0)]:
-            stratum.tables.rebuild_schemes(changes)
+            stratum.tables.rebuild_schemes(deltas)
         self.stated.undo()
         for stratum in self.strata:
             stratum.forget_counts()

@@ -13,7 +13,7 @@ from gpuengine.evaluation.rules.database import Database
 from gpuengine.evaluation.rules.evaluators import Evaluators
 from gpuengine.maintenance import names
 from gpuengine.maintenance.delta import Delta, Deltas
-from gpuengine.maintenance.store import Commit, Snapshot, Store, StoredTable, TableChange
+from gpuengine.maintenance.store import Commit, Snapshot, Store, StoredTable
 from gpuengine.planning.linearise import external_name
 from gpuengine.planning.prepared import Prepared
 from gpuengine.planning.shapes import Shape
@@ -160,19 +160,19 @@ class Durable:
         """Make an update durable: by what it changed, in one step."""
         tables = stored_tables(after, hidden)
         stored = self.store.tables
-        changes = {
-            name: TableChange([], 0, table.columns(), len(table), replaced=True)
+        changes: dict[str, Delta | StoredTable] = {
+            name: StoredTable(table.columns(), len(table))
             for name, table in tables.items()
             if name not in stored
         }
         for delta in stated:
             name = STATED + delta.relation
             if name in stored and delta:
-                changes[name] = TableChange(*delta.minus_facts, *delta.plus_facts)
+                changes[name] = delta
         for relation, delta in deltas.items():
             name = DERIVED + relation
             if name in tables and name in stored:
-                changes[name] = TableChange(*delta.minus_facts, *delta.plus_facts)
+                changes[name] = delta
         is_same = before.prepared is after.prepared and after.notes == self._notes
         terms = export_terms(after.dictionary, self._terms)
         self.store.commit(

@@ -19,7 +19,7 @@ from gpuengine.maintenance.delta import Delta, Deltas
 from gpuengine.maintenance.rules import StratumRules
 from gpuengine.maintenance.stated import StatedFacts
 from gpuengine.maintenance.stratum import StratumMaintenance
-from gpuengine.maintenance.transition import Changes, Transition, View
+from gpuengine.maintenance.update_deltas import UpdateDeltas, View
 from gpuengine.planning.plan import Stratum, body_relations
 from gpuengine.schemes.table import Table
 from gpuengine.schemes.table_reads import rows_missing
@@ -49,14 +49,16 @@ class RecomputedStratum(StratumMaintenance):
         self._reads = frozenset().union(*read) - rules.members
         self._applied: dict[str, tuple[Facts, Facts]] = {}
 
-    def run(self, changes: Changes, stated: Deltas, removed: Sequence[Rule], added: Sequence[Rule]) -> None:
-        if not (stated or removed or added) and not any(changes.delta(name) for name in self._reads):
+    def run(
+        self, deltas: UpdateDeltas, stated: Deltas, removed: Sequence[Rule], added: Sequence[Rule]
+    ) -> None:
+        if not (stated or removed or added) and not any(deltas.get(name) for name in self._reads):
             return
         self.is_running = True
         self._applied.clear()
-        changes.show(self._reads, View.NOW)
+        deltas.show(self._reads, View.NOW)
         for name, table in self._evaluated().items():
-            self._apply(name, table, changes)
+            self._apply(name, table, deltas)
         self.is_running = False
 
     def undo(self) -> None:
@@ -89,7 +91,7 @@ class RecomputedStratum(StratumMaintenance):
             database.tables.update(before)
             database.growing = growing
 
-    def _apply(self, name: str, new: Table, changes: Changes) -> None:
+    def _apply(self, name: str, new: Table, deltas: UpdateDeltas) -> None:
         """Have the table of a relation hold what another one does."""
         table = self.tables.table(name)
         minus, plus = _only_in(table, new), _only_in(new, table)
@@ -99,7 +101,7 @@ class RecomputedStratum(StratumMaintenance):
             table.take_back()
         table.insert(*plus)
         table.take_in()
-        changes.add(Transition(table, Delta.listed(name, table.arity, minus, plus), at_end=True))
+        deltas.add(table, Delta.listed(name, table.arity, minus, plus), at_end=True)
 
 
 def _only_in(one: Table, other: Table) -> Facts:

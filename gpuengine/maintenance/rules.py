@@ -389,7 +389,7 @@ def find_group(rule: Rule, aggregate: Aggregate, number: str) -> Group:
     return Group(name, aggregate.outer, reads, tuple(finding.of_atom(at) for at in atoms))
 
 
-class StratumDeltas:
+class DeltaRules:
     """`lower` start from what changed in lower strata, `recursive` from what changes in this one.
 
     `negated` and `groups` start from tables that the caller fills: projections of what changed, and the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuengine.evaluation.rules.database import Database
-from gpuengine.maintenance.transition import Changes
+from gpuengine.maintenance.update_deltas import UpdateDeltas
 from gpuengine.planning.decline import Column
 from gpuengine.schemes.contract import Scheme
 
@@ -21,27 +21,27 @@ class Signs:
         self._database = database
         self._negative: dict[Column, int] = {}
 
-    def were_right(self, changes: Changes) -> bool:
-        """Had no column a negative value, before the changes of an update?"""
+    def were_right(self, deltas: UpdateDeltas) -> bool:
+        """Had no column a negative value, before an update?"""
         if self._columns is None:
             return False
         for column in self._columns - self._negative.keys():
             now = self._count(column, self._database.tables[column[0]])
-            self._negative[column] = now - self._gain(column, changes)
+            self._negative[column] = now - self._gain(column, deltas)
         return not any(self._negative.values())
 
-    def follow(self, changes: Changes) -> None:
-        """The changes have been made."""
+    def follow(self, deltas: UpdateDeltas) -> None:
+        """The update has been made."""
         for column in self._negative:
-            self._negative[column] += self._gain(column, changes)
+            self._negative[column] += self._gain(column, deltas)
 
     def forget(self) -> None:
         """Count anew when asked."""
         self._negative.clear()
 
-    def _gain(self, column: Column, changes: Changes) -> int:
+    def _gain(self, column: Column, deltas: UpdateDeltas) -> int:
         relation = column[0]
-        come, gone = changes.inserted(relation), changes.deleted(relation)
+        come, gone = deltas.plus(relation), deltas.minus(relation)
         return (self._count(column, come) if come is not None else 0) - (
             self._count(column, gone) if gone is not None else 0
         )

@@ -34,14 +34,14 @@ from gpuengine.maintenance import names
 from gpuengine.maintenance.delta import Deltas, delta_of, pair_delta
 from gpuengine.maintenance.derivations import CountedDerivations, Derivations, SetDerivations
 from gpuengine.maintenance.merged import MergedFacts, old_of
-from gpuengine.maintenance.rules import Direction, StratumDeltas, StratumRules
+from gpuengine.maintenance.rules import DeltaRules, Direction, StratumRules
 from gpuengine.maintenance.signs import Signs
 from gpuengine.maintenance.stated import StatedFacts
-from gpuengine.maintenance.transition import Changes, Transition, View
+from gpuengine.maintenance.update_deltas import UpdateDeltas, View
 from gpuengine.planning.decline import declining_if
 from gpuengine.planning.plan import body_relations
-from gpuengine.schemes.changed import Changed
 from gpuengine.schemes.contract import Columns, Domain, Scheme
+from gpuengine.schemes.delta_view import DeltaView
 from gpuengine.schemes.pairs import BACKWARD, FORWARD, Gone, PairScheme, PairSnapshot, as_pairs
 from gpuengine.schemes.table import Table, as_table
 from gpuengine.schemes.union import Part, Union, as_union
@@ -66,10 +66,10 @@ class StratumTables:
     """
 
     def __init__(
-        self, rules: StratumRules, deltas: StratumDeltas, context: Context, read_above: frozenset[str]
+        self, rules: StratumRules, delta_rules: DeltaRules, context: Context, read_above: frozenset[str]
     ) -> None:
         self.rules = rules
-        self.deltas = deltas
+        self.delta_rules = delta_rules
         self.database = context.database
         self.budget = context.budget
         self.read_above = read_above
@@ -92,7 +92,7 @@ class StratumTables:
         for name, arity in arities.items():
             for hidden in (names.going(name), names.gone(name)):
                 tables.setdefault(hidden, Table(hidden, arity, CPU))
-        for name, arity in self.deltas.drivers.items():
+        for name, arity in self.delta_rules.drivers.items():
             tables.setdefault(name, Table(name, arity, CPU))
         for name in self.rules.tables:
             table = self.table(name)
@@ -112,17 +112,17 @@ class StratumTables:
 
     def flow_bounds(self) -> None:
         """Have every table admit what rules can bring, if what they read admits more than last time."""
-        bounds: list[object] = [self.database.tables[name].bounds for name in self.deltas.bounding]
+        bounds: list[object] = [self.database.tables[name].bounds for name in self.delta_rules.bounding]
         if bounds == self._bounds:
             return
         for name in self.rules.tables:
             for hidden in (names.going(name), names.gone(name)):
                 self.table(hidden).widen(self.table(name).bounds)
-        for projection in self.deltas.projections:
+        for projection in self.delta_rules.projections:
             source = self.database.tables[projection.relation].bounds
             self.table(projection.name).widen([source[c] for c in projection.columns])
-        flow_bounds(self.deltas.all_rules, self.database)
-        self._bounds = [self.database.tables[name].bounds for name in self.deltas.bounding]
+        flow_bounds(self.delta_rules.all_rules, self.database)
+        self._bounds = [self.database.tables[name].bounds for name in self.delta_rules.bounding]
 
     def remember_schemes(self) -> None:
         """Keep what closures and equivalences were, for upper strata; O(nodes) at most."""
@@ -160,21 +160,21 @@ class StratumTables:
         if start < end:
             scheme = self.pairs(relation)
             edges = [column[start:end].copy() for column in external.columns()]
-            passing = self._passing(scheme, edges) if relation in self.deltas.reads_itself else None
+            passing = self._passing(scheme, edges) if relation in self.delta_rules.reads_itself else None
             scheme.delete(edges, end - start)
             self._gone[relation].append(scheme.news())
             if passing is not None:
                 self._stood_for[relation] = scheme
                 self.database.tables[relation] = passing
 
-    def _passing(self, scheme: PairScheme, edges: list[np.ndarray]) -> Changed:
+    def _passing(self, scheme: PairScheme, edges: list[np.ndarray]) -> DeltaView:
         """What stands for a relation that its own stratum reads: NEW is all that edges that go support."""
         scheme.reading(BACKWARD)
         before = PairSnapshot(scheme)
         facts = facts_over(before, edges, _MOST_PASSING)
         if facts is None:
             raise SlowerThanAnew
-        return Changed(before, lambda: facts)
+        return DeltaView(before, lambda: facts)
 
     def stand_back(self) -> None:
         self.database.tables.update(self._stood_for)
@@ -222,7 +222,7 @@ class StratumTables:
         for relation in self.rules.fed:
             self.pairs(relation).settle()
 
-    def note_changes(self, changes: Changes) -> None:
+    def note_deltas(self, deltas: UpdateDeltas) -> None:
         """Tell upper strata the net change of each relation, and be ready for the next update."""
         for name in self.rules.tables:
             table, gone = self.table(name), self.table(names.gone(name))
@@ -236,14 +236,14 @@ class StratumTables:
                 kept = table.contains(tail, len(tail[0]))
                 tail, came = [column[kept] for column in tail], int(np.count_nonzero(kept))
             delta = delta_of(table, gone, tail, came)
-            changes.add(Transition(table, delta, at_end=is_whole and delta.plus_facts[1] == came))
+            deltas.add(table, delta, at_end=is_whole and delta.plus_facts[1] == came)
         for relation in self.rules.fed:
             if relation in self._before:
                 scheme, before = self.pairs(relation), self._before[relation]
                 delta = pair_delta(before, scheme, self._gone[relation], self._come[relation], self.budget)
-                changes.add(Transition(scheme, delta, before))
+                deltas.add(scheme, delta, before)
         for relation, parts in self.rules.parts.items():
-            changes.add_union(as_union(self.database.tables[relation]), parts)
+            deltas.add_union(as_union(self.database.tables[relation]), parts)
         self.forget()
 
     def forget(self) -> None:
@@ -280,10 +280,10 @@ class StratumTables:
                 self.pairs(relation).rebuild(self.table(entry).columns())
         self.forget()
 
-    def rebuild_schemes(self, changes: Changes) -> None:
+    def rebuild_schemes(self, deltas: UpdateDeltas) -> None:
         """After the tables have been undone: have closures and equivalences follow them again."""
         for relation, entry in self.rules.fed.items():
-            if relation in changes.transitions or entry in changes.transitions:
+            if relation in deltas or entry in deltas:
                 self.pairs(relation).rebuild(self.table(entry).columns())
 
     @property
@@ -312,7 +312,7 @@ class StratumMaintenance:
     """Keeps the relations of one stratum true; lives as long as the program and its schemes stay the same.
 
     `stated` tells which facts hold by themselves, `read_above` which relations upper strata read. Between
-    updates everything is settled; `run` leaves a transition in `changes` for each relation that changed;
+    updates everything is settled; `run` leaves in `deltas` one for each relation that changed;
     `undo` brings back what was there before `run`.
     """
 
@@ -328,8 +328,8 @@ class StratumMaintenance:
         self.context = context
         self.stated = stated
         self.derivations = self._choose_derivations()
-        self.deltas = self.derivations.deltas
-        self.tables = StratumTables(rules, self.deltas, context, read_above)
+        self.delta_rules = self.derivations.delta_rules
+        self.tables = StratumTables(rules, self.delta_rules, context, read_above)
         self.merged = {
             name: MergedFacts(name, merge, context.database) for name, merge in rules.merges.items()
         }
@@ -348,14 +348,14 @@ class StratumMaintenance:
         facts go that are still derived.
         """
         relations, members = self.context.database.program.relations, self.rules.members
-        plain = StratumDeltas(self.rules, relations, exact=False)
+        plain = DeltaRules(self.rules, relations, exact=False)
         if (
             not self.context.options.counting
             or plain.reads_itself & {*self.rules.fed, *self.rules.parts}
             or self.rules.merges
         ):
             return SetDerivations(self.context, plain, members)
-        return CountedDerivations(self.context, StratumDeltas(self.rules, relations, exact=True), members)
+        return CountedDerivations(self.context, DeltaRules(self.rules, relations, exact=True), members)
 
     def _fill(self, missing: list[str]) -> None:
         """What rules derive and users state in the tables that are new: all else is known by now."""
@@ -366,42 +366,46 @@ class StratumMaintenance:
         self.tables.flow_bounds()
         for rule in self.rules.rules:
             if rule.head.relation in missing:
-                self.derivations.runner.run(self.deltas.whole(rule).variant)
+                self.derivations.runner.run(self.delta_rules.whole(rule).variant)
         for name in missing:
             self.tables.table(name).settle()
         self.tables.feed_schemes(missing)
 
     # -- one update ------------------------------------------------------------------------------------
 
-    def run(self, changes: Changes, stated: Deltas, removed: Sequence[Rule], added: Sequence[Rule]) -> None:
+    def run(
+        self, deltas: UpdateDeltas, stated: Deltas, removed: Sequence[Rule], added: Sequence[Rule]
+    ) -> None:
         """Bring the stratum up to date with what changed below it, and with what is asked of it: other facts
         `stated`, rules `removed` and `added`.
         """
-        reads = self.deltas.reads | frozenset(name for rule in removed for name in body_relations(rule.body))
+        reads = self.delta_rules.reads | frozenset(
+            name for rule in removed for name in body_relations(rule.body)
+        )
         reads -= self.rules.members
-        if not (stated or removed or added) and not any(changes.delta(name) for name in reads):
+        if not (stated or removed or added) and not any(deltas.get(name) for name in reads):
             return
         self.is_running = True
         self._begin_counting()
-        self._by_key = bool(self.merged) and (bool(removed) or not self._signs.were_right(changes))
+        self._by_key = bool(self.merged) and (bool(removed) or not self._signs.were_right(deltas))
         self.tables.flow_bounds()
-        self._project_changes(changes)
-        self._find_affected(changes)
-        if removed or self._may_lose(changes, stated):
-            changes.show(reads, View.BEFORE)
-            self._find_going(changes, stated, removed)
-            changes.show(reads, View.COMMON)
+        self._project_deltas(deltas)
+        self._find_affected(deltas)
+        if removed or self._may_lose(deltas, stated):
+            deltas.show(reads, View.BEFORE)
+            self._find_going(deltas, stated, removed)
+            deltas.show(reads, View.COMMON)
             self._count_round(_OVERDELETE)
             self._overdelete()
-        changes.show(reads, View.AFTER)
-        self._find_coming(changes, stated, added)
-        changes.show(reads, View.NOW)
+        deltas.show(reads, View.AFTER)
+        self._find_coming(deltas, stated, added)
+        deltas.show(reads, View.NOW)
         self._count_round(_INSERT)
         self._insert()
         for name, facts in self.merged.items():
             self.tables.drop_bettered(name, facts.bettered())
-        self.tables.note_changes(changes)
-        self._signs.follow(changes)
+        self.tables.note_deltas(deltas)
+        self._signs.follow(deltas)
         self.context.progress.timeline.end_stratum()
         self.is_running = False
 
@@ -422,13 +426,13 @@ class StratumMaintenance:
         progress.rounds += 1
         progress.round_in_stratum += 1
 
-    def _may_lose(self, changes: Changes, stated: Deltas) -> bool:
+    def _may_lose(self, deltas: UpdateDeltas, stated: Deltas) -> bool:
         """Can the stratum lose facts at all?"""
         if any(delta.may_lose for delta in stated.values()) or any(
-            changes.may_show_new(name, View.BEFORE) for name in self.deltas.reads
+            deltas.may_show_new(name, View.BEFORE) for name in self.delta_rules.reads
         ):
             return True
-        return any(changes.may_show_new(name, View.AFTER) for name in self.deltas.reads_against)
+        return any(deltas.may_show_new(name, View.AFTER) for name in self.delta_rules.reads_against)
 
     def undo(self) -> None:
         """After a failure in `run`: bring back what was there before it."""
@@ -442,20 +446,20 @@ class StratumMaintenance:
         self.derivations.is_counted = False
         self._signs.forget()
 
-    def _find_going(self, changes: Changes, stated: Deltas, removed: Sequence[Rule]) -> None:
+    def _find_going(self, deltas: UpdateDeltas, stated: Deltas, removed: Sequence[Rule]) -> None:
         """What loses a derivation by what changed below, or is no longer stated."""
         for relation, delta in stated.items():
             self.tables.table(names.going(self.rules.entries[relation])).insert(*delta.minus_facts)
         self.tables.remember_schemes()
-        self._start(Direction.GOING, changes)
+        self._start(Direction.GOING, deltas)
         for rule in removed:
-            self.derivations.runner.run(self.deltas.whole(rule, Direction.GOING).variant)
+            self.derivations.runner.run(self.delta_rules.whole(rule, Direction.GOING).variant)
 
     def _overdelete(self) -> None:
         """Take out what was found, and what loses a derivation by that, and so on."""
         seen = dict.fromkeys(self.rules.tables, 0)
         while self._delete_next(seen):
-            for rule in self.deltas.recursive[Direction.GOING]:
+            for rule in self.delta_rules.recursive[Direction.GOING]:
                 if self.tables.has_new(rule.trigger):
                     self.derivations.run(rule, Direction.GOING)
                     self._check_time()
@@ -489,7 +493,7 @@ class StratumMaintenance:
         self.tables.delete_edges()
         return any_new
 
-    def _find_coming(self, changes: Changes, stated: Deltas, added: Sequence[Rule]) -> None:
+    def _find_coming(self, deltas: UpdateDeltas, stated: Deltas, added: Sequence[Rule]) -> None:
         """What is stated, what follows again, and what gains a derivation by what changed below."""
         self.tables.begin_inserting()
         for relation, delta in stated.items():
@@ -501,15 +505,15 @@ class StratumMaintenance:
             facts.offer_stated(self.stated.tables[relation], self.tables.table(names.gone(relation)))
         self.tables.flow_bounds()
         self.derivations.rederive(self._check_time)
-        self._start(Direction.COMING, changes)
+        self._start(Direction.COMING, deltas)
         for rule in added:
-            self.derivations.runner.run(self.deltas.whole(rule).variant)
+            self.derivations.runner.run(self.delta_rules.whole(rule).variant)
 
     def _insert(self) -> None:
         """Take in what was found, and what gains a derivation by that, and so on."""
         self._select()
         while self.tables.advance():
-            for rule in self.deltas.recursive[Direction.COMING]:
+            for rule in self.delta_rules.recursive[Direction.COMING]:
                 if self.tables.has_new(rule.trigger):
                     self.derivations.run(rule, Direction.COMING)
                     self._check_time()
@@ -526,34 +530,34 @@ class StratumMaintenance:
         if admits_more:
             self.tables.flow_bounds()
 
-    def _start(self, direction: Direction, changes: Changes) -> None:
+    def _start(self, direction: Direction, deltas: UpdateDeltas) -> None:
         """Run the rules that start from what changed below: atoms, negated atoms, aggregates."""
         view = View.BEFORE if direction is Direction.GOING else View.AFTER
-        for rule in self.deltas.lower[direction]:
-            if changes.may_show_new(rule.trigger, view):
+        for rule in self.delta_rules.lower[direction]:
+            if deltas.may_show_new(rule.trigger, view):
                 self.derivations.run(rule, direction)
                 self._check_time()
-        driven = [rule for rule, _ in self.deltas.negated[direction]]
-        driven += [rules[direction] for _, rules in self.deltas.groups]
+        driven = [rule for rule, _ in self.delta_rules.negated[direction]]
+        driven += [rules[direction] for _, rules in self.delta_rules.groups]
         for rule in driven:
             if len(self.tables.table(rule.trigger)):
                 self.derivations.run(rule, direction)
 
-    def _project_changes(self, changes: Changes) -> None:
+    def _project_deltas(self, deltas: UpdateDeltas) -> None:
         """Fill the tables that rules with negated literals start from."""
-        for projection in self.deltas.projections:
+        for projection in self.delta_rules.projections:
             table = self.tables.clear(projection.name)
-            source = changes.deleted if projection.change == "deleted" else changes.inserted
+            source = deltas.minus if projection.change == "deleted" else deltas.plus
             facts = source(projection.relation)
             if facts:
                 columns = [facts.column(c) for c in projection.columns]
                 table.insert(columns, len(facts) if columns else 1)
                 table.renew()
 
-    def _find_affected(self, changes: Changes) -> None:
+    def _find_affected(self, deltas: UpdateDeltas) -> None:
         """Find the groups of aggregates that what came, and what went, belongs to."""
-        touched = [group for group, _ in self.deltas.groups if _any_changed(changes, group.reads)]
-        for group, _ in self.deltas.groups:
+        touched = [group for group, _ in self.delta_rules.groups if _any_changed(deltas, group.reads)]
+        for group, _ in self.delta_rules.groups:
             self.tables.clear(group.name)
         for group in touched:
             if not group.rules:
@@ -561,9 +565,9 @@ class StratumMaintenance:
         for view in (View.AFTER, View.BEFORE):
             if not any(group.rules for group in touched):
                 break
-            changes.show(self.deltas.reads, view)
+            deltas.show(self.delta_rules.reads, view)
             for rule in (rule for group in touched for rule in group.rules):
-                if changes.may_show_new(rule.trigger, view):
+                if deltas.may_show_new(rule.trigger, view):
                     self.derivations.runner.run(rule.variant)
         for group in touched:
             self.tables.table(group.name).renew()
@@ -582,8 +586,8 @@ class StratumMaintenance:
             raise SlowerThanAnew
 
 
-def _any_changed(changes: Changes, relations: Iterable[str]) -> bool:
-    return any(changes.delta(name) for name in relations)
+def _any_changed(deltas: UpdateDeltas, relations: Iterable[str]) -> bool:
+    return any(deltas.get(name) for name in relations)
 
 
 def facts_over(state: Scheme, edges: Columns, most: int) -> Table | None:

@@ -26,7 +26,7 @@ from gpuengine.maintenance.maintainer import Maintainer
 from gpuengine.maintenance.persistence import Durable
 from gpuengine.maintenance.stated import StatedFacts
 from gpuengine.maintenance.stratum import SlowerThanAnew
-from gpuengine.maintenance.transition import Changes
+from gpuengine.maintenance.update_deltas import UpdateDeltas
 from gpuengine.planning.plan import Plan, Stratum
 from gpuengine.planning.prepared import Prepared
 from gpuengine.planning.selection import selections_of
@@ -139,7 +139,7 @@ class Updater:
         self, before: Materialisation, prepared: Prepared, stated: Deltas, progress: Progress
     ) -> Updated:
         """Do an update to the end, durable if that is asked for, or leave everything as it was."""
-        done: list[tuple[Maintainer, Changes]] = []
+        done: list[tuple[Maintainer, UpdateDeltas]] = []
         tables: set[str] | None = None
         facts = before.stated
         try:
@@ -158,16 +158,16 @@ class Updater:
             view_aliases(maintainer.database, prepared)
             after = replace(before, prepared=prepared, stated=facts)
             deltas: dict[str, Delta] = {}
-            for _, changes in done:
-                for name, delta in changes.deltas().items():
+            for _, some in done:
+                for name, delta in some.items():
                     deltas[name] = deltas[name].then(delta) if name in deltas else delta
             if self.durable is not None:
                 self.durable.commit(before, after, maintainer.hidden, maintainer.stated.done, deltas)
         except BaseException:
             is_stopped, self.stop[0] = self.stop[0], 0  # what follows is not to be stopped
             with suspended():
-                for one, changed in reversed(done):
-                    one.revert(changed)
+                for one, some in reversed(done):
+                    one.revert(some)
                 if tables is not None:
                     self._undeclare(before, tables)
             self.stop[0] = is_stopped
@@ -183,7 +183,7 @@ class Updater:
         former: Prepared,
         prepared: Prepared,
         stated: Deltas,
-        done: list[tuple[Maintainer, Changes]],
+        done: list[tuple[Maintainer, UpdateDeltas]],
     ) -> None:
         """Remove rules, then add others: each step with strata that fit what it starts from and leads to.
 
@@ -197,9 +197,9 @@ class Updater:
         if len(kept) < len(former.program.rules):
             maintainer = self._maintainer_after(old, prepared.with_rules(kept, compact), loses=True)
             removed = _missing(old.rules, maintainer.rules)
-            changes = maintainer.update({}, removed=removed)
-            changes.find_unions()
-            done.append((maintainer, changes))
+            losses = maintainer.update({}, removed=removed)
+            losses.find_unions()
+            done.append((maintainer, losses))
         later = self._maintainer_after(maintainer, prepared)
         done.append((later, later.update(stated, added=_missing(later.rules, maintainer.rules))))
 

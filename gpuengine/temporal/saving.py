@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuengine.errors import GpuEngineError
-from gpuengine.maintenance.store import Commit, Snapshot, Store, StoredTable, TableChange
+from gpuengine.maintenance.delta import Delta
+from gpuengine.maintenance.store import Commit, Snapshot, Store, StoredTable
 from gpuengine.temporal.bounds import Bounds
 from gpuengine.temporal.encoding import Encoding
 from gpuengine.temporal.engine import TemporalEngine
@@ -127,7 +128,7 @@ def commit(engine: TemporalEngine, stated: Mapping[str, PredicateChange], change
         return
     tables = engine.store.store.tables
     relations = engine.state.world.relations
-    changes: dict[str, TableChange] = {}
+    changes: dict[str, Delta | StoredTable] = {}
     for name, one in stated.items():
         changes[STATED + name] = _change(one, engine.stated[name], is_known=STATED + name in tables)
     for name, relation in relations.items():
@@ -150,12 +151,13 @@ def commit(engine: TemporalEngine, stated: Mapping[str, PredicateChange], change
     engine.store.terms = term_counts(engine.dictionary)
 
 
-def _change(one: PredicateChange | None, relation: TemporalRelation, *, is_known: bool) -> TableChange:
+def _change(
+    one: PredicateChange | None, relation: TemporalRelation, *, is_known: bool
+) -> Delta | StoredTable:
     if not is_known or one is None:
-        table = _stored(relation)
-        return TableChange([], 0, table.columns, table.rows, replaced=True)
-    deleted, inserted = _rows(one.deleted), _rows(one.inserted)
-    return TableChange(deleted, len(one.deleted), inserted, len(one.inserted))
+        return _stored(relation)
+    minus, plus = ((_rows(rows), len(rows)) for rows in (one.deleted, one.inserted))
+    return Delta.listed(relation.name, len(plus[0]), minus, plus)
 
 
 def _rows(rows: Rows) -> list[np.ndarray]:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuengine.maintenance.store import Commit, Snapshot, StoredTable, TableChange
+from gpuengine.maintenance.delta import Delta
+from gpuengine.maintenance.store import Commit, Snapshot, StoredTable
 from gpuengine.terms.persistence import TermColumns
 
 Row = tuple[int, ...]
@@ -37,6 +38,13 @@ def columns_of(rows: Iterable[Row], arity: int) -> list[np.ndarray]:
     """Rows as columns."""
     listed = list(rows)
     return [np.array([row[position] for row in listed], np.uint32) for position in range(arity)]
+
+
+def delta(minus: Iterable[Row], plus: Iterable[Row], arity: int) -> Delta:
+    """Rows that go and rows that come, of whatever table."""
+    gone, come = list(minus), list(plus)
+    sides = ((columns_of(rows, arity), len(rows)) for rows in (gone, come))
+    return Delta.listed("", arity, *sides)
 
 
 def rows_of(table: StoredTable) -> set[Row]:
@@ -122,19 +130,17 @@ class World:
             self.meta = deepcopy(meta)
         return Commit(changes, terms, meta, dropped)
 
-    def _change(self, name: str, rng: random.Random) -> TableChange:
+    def _change(self, name: str, rng: random.Random) -> Delta | StoredTable:
         if name not in self.tables or rng.random() < 0.1:
             arity = rng.randint(0, 5)
             rows = {_row(arity, rng) for _ in range(rng.randint(0, 12))}
             self.tables[name] = (arity, rows)
-            return TableChange([], 0, columns_of(rows, arity), len(rows), replaced=True)
+            return StoredTable(columns_of(rows, arity), len(rows))
         arity, rows = self.tables[name]
         deleted = [_row(arity, rng) for _ in range(rng.randint(0, 6 if arity else 1))]
         inserted = [_row(arity, rng) for _ in range(rng.randint(0, 6 if arity else 1))]
         self.tables[name] = (arity, (rows - set(deleted)) | set(inserted))
-        return TableChange(
-            columns_of(deleted, arity), len(deleted), columns_of(inserted, arity), len(inserted)
-        )
+        return delta(deleted, inserted, arity)
 
 
 def _row(arity: int, rng: random.Random) -> Row:
@@ -156,13 +162,13 @@ def _new_term(space: str, number: int, rng: random.Random) -> Any:
 
 def numbered_commit(number: int) -> Commit:
     """Commit `number` (from 1): a function of its number, to a store that `numbered_world` made."""
-    row = columns_of([(number, number % 7)], 2)
-    gone = columns_of([(number - 3, (number - 3) % 7)], 2) if number > 3 else []
-    seen = {
-        "window": TableChange(gone, len(gone) and 1, row, 1),
-        "all": TableChange([], 0, columns_of([(number,)], 1), 1),
-        "odd": TableChange([], 1 - number % 2, [], number % 2),
-        "last": TableChange([], 0, row, 1, replaced=True),
+    row, gone = (number, number % 7), (number - 3, (number - 3) % 7)
+    is_odd = number % 2 == 1
+    seen: dict[str, Delta | StoredTable] = {
+        "window": delta([gone] if number > 3 else [], [row], 2),
+        "all": delta([], [(number,)], 1),
+        "odd": delta([] if is_odd else [()], [()] if is_odd else [], 0),
+        "last": StoredTable(columns_of([row], 2), 1),
     }
     terms = {"symbol": terms_of("symbol", [b"s%d" % number], number - 1)}
     return Commit(seen, terms, {"number": number})

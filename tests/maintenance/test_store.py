@@ -14,11 +14,14 @@ import numpy as np
 import pytest
 
 from gpuengine.errors import StoreError
-from gpuengine.maintenance.store import Commit, Snapshot, Store, StoredTable, TableChange
+from gpuengine.maintenance.delta import Delta
+from gpuengine.maintenance.store import Commit, Snapshot, Store, StoredTable
+from gpuengine.maintenance.store.changes import decode_commit, encode_commit
 from tests.maintenance.store_worlds import (
     ODD_NAMES,
     World,
     columns_of,
+    delta,
     numbered_commit,
     numbered_world,
     rows_of,
@@ -78,7 +81,7 @@ def test_large_tables_are_mapped(tmp_path: Path) -> None:
     Store.create(tmp_path, Snapshot({}, {}, {"big": StoredTable([column, column[::-1]], len(column))}))
     with Store.open(tmp_path) as store:
         before = store.load().tables["big"]
-        change = TableChange(columns_of([(7, 7)], 2), 1, columns_of([(7, 7), (1, 1)], 2), 2)
+        change = delta([(7, 7)], [(7, 7), (1, 1)], 2)
         store.commit(Commit({"big": change}, {}, None))
         after = store.load().tables["big"]
         store.compact()
@@ -114,8 +117,8 @@ def test_streams_of_commits(tmp_path: Path, seed: int) -> None:
 
 def test_order_within_a_commit(tmp_path: Path) -> None:
     Store.create(tmp_path, World(tables={"t": (1, {(1,)}), "u": (1, {(1,)})}).snapshot())
-    both = TableChange(columns_of([(1,), (2,)], 1), 2, columns_of([(2,), (2,)], 1), 2)
-    again = TableChange([], 0, columns_of([(5, 6)], 2), 1, replaced=True)
+    both = delta([(1,), (2,)], [(2,), (2,)], 1)
+    again = StoredTable(columns_of([(5, 6)], 2), 1)
     with Store.open(tmp_path) as store:
         store.commit(Commit({"t": both, "u": again}, {}, None, dropped=("u",)))
     assert read(tmp_path).tables == {"t": (1, {(2,)}), "u": (2, {(5, 6)})}
@@ -207,16 +210,22 @@ def test_what_is_no_store(tmp_path: Path) -> None:
     assert names_in(tmp_path) == set()
 
 
+def test_a_record_that_replaces_a_table_deletes_nothing_of_it() -> None:
+    payload = encode_commit(Commit({"t": delta([(1,)], [(2,)], 1)}, {}, None))
+    with pytest.raises(ValueError, match="'t' is replaced: no rows of it can be deleted"):
+        decode_commit(memoryview(payload.replace(b"false", b"true ")))
+
+
 @pytest.mark.parametrize(
     "commit",
     [
-        Commit({"new": TableChange([], 0, [], 0)}, {}, None),
-        Commit({"still": TableChange([], 0, columns_of([(1,)], 1), 1)}, {}, None),
-        Commit({"still": TableChange([], 0, [np.zeros(1, np.int64)] * 3, 1)}, {}, None),
-        Commit({"still": TableChange([], 0, [np.zeros(2, np.uint32)] * 3, 1)}, {}, None),
-        Commit({"odd": TableChange([], 0, [], 2)}, {}, None),
-        Commit({"all": TableChange(columns_of([(1,)], 1), 1, [], 0, replaced=True)}, {}, None),
-        Commit({"all": TableChange([], 0, [], 0)}, {}, None, dropped=("all",)),
+        Commit({"new": delta([], [], 1)}, {}, None),
+        Commit({"still": delta([], [(1,)], 1)}, {}, None),
+        Commit({"still": Delta.listed("still", 3, plus=([np.zeros(1, np.int64)] * 3, 1))}, {}, None),
+        Commit({"still": Delta.listed("still", 3, plus=([np.zeros(2, np.uint32)] * 3, 1))}, {}, None),
+        Commit({"odd": delta([], [(), ()], 0)}, {}, None),
+        Commit({"all": StoredTable(columns_of([(1,)], 1), 2)}, {}, None),
+        Commit({"all": delta([], [], 1)}, {}, None, dropped=("all",)),
         Commit({}, {}, None, dropped=("new",)),
         Commit({}, {"symbol": terms_of("symbol", [b"x"], 7)}, None),
         Commit({}, {"symbol": terms_of("number", [1], 0)}, None),
@@ -249,6 +258,7 @@ def test_readers_and_closed_stores_write_nothing(tmp_path: Path) -> None:
 
 WRITER = """
 import sys
+from gpuengine.maintenance.delta import Delta
 from gpuengine.maintenance.store import Store
 with Store.open(sys.argv[1]):
     print("open", flush=True)

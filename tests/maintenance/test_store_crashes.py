@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from gpuengine.errors import StoreError
-from gpuengine.maintenance.store import Commit, Snapshot, Store, StoredTable, TableChange
+from gpuengine.maintenance.delta import Delta
+from gpuengine.maintenance.store import Commit, Snapshot, Store, StoredTable
 from tests.maintenance.store_processes import CALLS, load
 from tests.maintenance.store_worlds import World, numbered_commit, numbered_world
 
@@ -211,10 +212,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def grow_until_full(store: Store) -> None:
     """Commit big tables until one does not fit any more; that one is not in the store."""
     for number in range(1, 50):
-        change = TableChange([], 0, [column[:40_000] for column in BIG.columns], 40_000, replaced=True)
+        table = StoredTable([column[:40_000] for column in BIG.columns], 40_000)
         before = World.of(store.load())
         try:
-            store.commit(Commit({f"t{number}": change}, {}, {"number": number}))
+            store.commit(Commit({f"t{number}": table}, {}, {"number": number}))
         except StoreError as error:
             assert ".journal" in str(error) and "make room on the disk" in str(error)
             assert World.of(store.load()) == before
@@ -234,7 +235,7 @@ def check_full(base: Path, limit: Callable[[], Any], room: Callable[[], None]) -
             with pytest.raises(StoreError, match=r"make room on the disk"):
                 Store.create(base / "other", too_big)
             assert names_in(base / "other") == {"lock"}
-            store.commit(Commit({"t0": TableChange([], 0, [], 0)}, {}, None))  # a small one still fits
+            store.commit(Commit({"t0": Delta.listed("t0", 1)}, {}, None))  # a small one still fits
         room()
         assert World.of(store.load()) == before and names_in(path) == names
         store.compact()
@@ -261,8 +262,8 @@ def test_full_disk(small_disk: Path) -> None:
 
 def test_compaction_on_a_full_disk(tmp_path: Path) -> None:
     """Compaction writes one file that is larger than any file may be: the old state stays, and works."""
-    half = TableChange([], 0, [column[:100_000] for column in BIG.columns], 100_000)
-    rest = TableChange([], 0, [column[100_000:] for column in BIG.columns], 100_000)
+    half = Delta.listed("big", 1, plus=([column[:100_000] for column in BIG.columns], 100_000))
+    rest = Delta.listed("big", 1, plus=([column[100_000:] for column in BIG.columns], 100_000))
     Store.create(tmp_path, Snapshot({}, {}, {"big": StoredTable([BIG.columns[0][:0]], 0)}))
     with Store.open(tmp_path) as store:
         store.commit(Commit({"big": half}, {}, None))

@@ -216,7 +216,7 @@ POINTS: dict[str, list[tuple[type, str]]] = {
     "strata": [
         (StratumMaintenance, "_find_coming"),
         (StratumMaintenance, "_insert"),
-        (StratumTables, "note_changes"),
+        (StratumTables, "note_deltas"),
     ],
 }
 

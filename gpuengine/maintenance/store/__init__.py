@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuengine.maintenance.store.contents import Commit, Snapshot, StoredTable, TableChange
+from gpuengine.maintenance.store.contents import Commit, Snapshot, StoredTable
 from gpuengine.maintenance.store.store import Store
 
-__all__ = ["Commit", "Snapshot", "Store", "StoredTable", "TableChange"]
+__all__ = ["Commit", "Snapshot", "Store", "StoredTable"]

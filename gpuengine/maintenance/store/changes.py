@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuengine.maintenance.store.contents import Commit, TableChange
+from gpuengine.loading import Facts
+from gpuengine.maintenance.delta import Delta
+from gpuengine.maintenance.store.contents import Commit, StoredTable
 from gpuengine.terms.persistence import TermColumns, term_shapes
 
 _LENGTH = struct.Struct("<Q")
@@ -22,21 +24,20 @@ _ALIGNMENT = 8
 
 def encode_commit(commit: Commit) -> bytes:
     """The payload of a commit that fits its store. `ValueError` if `meta` is nothing that JSON can hold."""
-    arities: list[int] = []
+    tables: list[list[Any]] = []
     parts: list[bytes] = []
-    for change in commit.tables.values():
-        arities.append(max(len(change.deleted), len(change.inserted)))
-        for columns, rows in ((change.deleted, change.deleted_rows), (change.inserted, change.inserted_rows)):
+    for name, change in commit.tables.items():
+        deleted, inserted = _sides(change)
+        arity = max(len(deleted[0]), len(inserted[0]))
+        tables.append([name, arity, deleted[1], inserted[1], isinstance(change, StoredTable)])
+        for columns, rows in (deleted, inserted):
             parts += [column.tobytes() for column in columns if rows]
     new_terms = {space: terms for space, terms in commit.terms.items() if terms.count}
     for terms in new_terms.values():
         parts += [array.tobytes() for array in terms.arrays]
     header = {
         "dropped": commit.dropped,
-        "tables": [
-            [name, arity, change.deleted_rows, change.inserted_rows, change.replaced]
-            for (name, change), arity in zip(commit.tables.items(), arities, strict=True)
-        ],
+        "tables": tables,
         "terms": [
             [space, terms.kind, terms.begin, terms.count, terms.size] for space, terms in new_terms.items()
         ],
@@ -52,11 +53,15 @@ def decode_commit(payload: memoryview) -> Commit:
     cursor = _Cursor(payload, _LENGTH.size + _aligned(length))
     try:
         header = json.loads(bytes(payload[_LENGTH.size : _LENGTH.size + length]))
-        tables = {}
+        tables: dict[str, Delta | StoredTable] = {}
         for name, arity, deleted_rows, inserted_rows, replaced in header["tables"]:
-            deleted = cursor.columns(arity, deleted_rows)
-            inserted = cursor.columns(arity, inserted_rows)
-            tables[name] = TableChange(deleted, deleted_rows, inserted, inserted_rows, replaced)
+            deleted = cursor.columns(arity, deleted_rows), deleted_rows
+            inserted = cursor.columns(arity, inserted_rows), inserted_rows
+            if replaced and deleted_rows:
+                raise ValueError(f"table {name!r} is replaced: no rows of it can be deleted")
+            tables[name] = (
+                StoredTable(*inserted) if replaced else Delta.listed(name, arity, deleted, inserted)
+            )
         terms = {}
         for space, kind, begin, count, size in header["terms"]:
             arrays = tuple(cursor.take(dtype, shape) for dtype, shape in term_shapes(kind, count, size))
@@ -64,6 +69,13 @@ def decode_commit(payload: memoryview) -> Commit:
         return Commit(tables, terms, header["meta"], tuple(header["dropped"]))
     except (KeyError, TypeError) as error:
         raise ValueError(f"unexpected fields: {error!r}") from error
+
+
+def _sides(change: Delta | StoredTable) -> tuple[Facts, Facts]:
+    """What goes and what comes, of a table that is replaced all there is."""
+    if isinstance(change, StoredTable):
+        return ([], 0), (change.columns, change.rows)
+    return change.minus_facts, change.plus_facts
 
 
 def encode_json(value: Any) -> bytes:

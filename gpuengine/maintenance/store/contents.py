@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuengine.maintenance.delta import Delta
 from gpuengine.terms.persistence import TermColumns, term_shapes
 
 Columns = Sequence[np.ndarray]
@@ -39,27 +40,16 @@ class Snapshot:
 
 
 @dataclass
-class TableChange:
-    """Rows that go and rows that come; a row in both stays. Deleting what isn't there and inserting what is
-    changes nothing. Where there are no rows, the list of columns may be empty.
-
-    `replaced`: the whole content is `inserted`, distinct rows, whatever was there before; this makes new
-    tables too, and may change how many columns a table has. `deleted` is empty then.
-    """
-
-    deleted: list[np.ndarray]
-    deleted_rows: int
-    inserted: list[np.ndarray]
-    inserted_rows: int
-    replaced: bool = False
-
-
-@dataclass
 class Commit:
     """One step of a store. Tables are `dropped` before others change; `terms` are the new ones only; `meta`
-    replaces the meta object unless it is None."""
+    replaces the meta object unless it is None.
 
-    tables: dict[str, TableChange]
+    Of a table there is a delta, or the whole content, whatever was there before: this makes new tables too,
+    and may change how many columns a table has. Of a delta's facts, which are listed, those that go and come
+    stay; deleting what isn't there and inserting what is changes nothing.
+    """
+
+    tables: Mapping[str, Delta | StoredTable]
     terms: Mapping[str, TermColumns]
     meta: dict[str, Any] | None
     dropped: tuple[str, ...] = ()
@@ -83,14 +73,14 @@ class Outline:
             if name not in self.arities:
                 raise ValueError(f"table {name!r} is dropped, but there is none")
         for name, change in commit.tables.items():
-            before = None if name in commit.dropped else self.arities.get(name)
-            arity = len(change.inserted) if change.replaced else before
+            if isinstance(change, StoredTable):
+                _check_columns(name, change.columns, change.rows, len(change.columns))
+                continue
+            arity = None if name in commit.dropped else self.arities.get(name)
             if arity is None:
                 raise ValueError(f"table {name!r} is changed, but there is none; replace it to make it")
-            if change.replaced and change.deleted_rows:
-                raise ValueError(f"table {name!r} is replaced: no rows of it can be deleted")
-            _check_columns(name, change.deleted, change.deleted_rows, arity)
-            _check_columns(name, change.inserted, change.inserted_rows, arity)
+            _check_columns(name, *change.minus_facts, arity)
+            _check_columns(name, *change.plus_facts, arity)
         for space, columns in commit.terms.items():
             self._check_terms(space, columns)
 
@@ -99,8 +89,8 @@ class Outline:
         for name in commit.dropped:
             del self.arities[name]
         for name, change in commit.tables.items():
-            if change.replaced:
-                self.arities[name] = len(change.inserted)
+            if isinstance(change, StoredTable):
+                self.arities[name] = len(change.columns)
         for space, columns in commit.terms.items():
             if columns.count:
                 self.add_terms(space, columns.kind, columns.end, columns.size)
@@ -123,11 +113,7 @@ class Outline:
 
 def as_commit(snapshot: Snapshot) -> Commit:
     """The commit that makes an empty store this one."""
-    tables = {
-        name: TableChange([], 0, table.columns, table.rows, replaced=True)
-        for name, table in snapshot.tables.items()
-    }
-    return Commit(tables, snapshot.terms, snapshot.meta)
+    return Commit(snapshot.tables, snapshot.terms, snapshot.meta)
 
 
 def _check_columns(name: str, columns: Columns, rows: int, arity: int) -> None:

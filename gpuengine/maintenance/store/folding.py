@@ -1,4 +1,4 @@
-"""Changes folded into a table: the last thing that happened to a row counts."""
+"""Deltas folded into a table: the last thing that happened to a row counts."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuengine.maintenance.store.contents import StoredTable, TableChange
+from gpuengine.maintenance.delta import Delta
+from gpuengine.maintenance.store.contents import StoredTable
 
 
-def fold(base: StoredTable, changes: Sequence[TableChange]) -> StoredTable:
-    """The table after the changes, none of which replaces it. `base` stays as it is."""
+def fold(base: StoredTable, deltas: Sequence[Delta]) -> StoredTable:
+    """The table after the deltas. `base` stays as it is."""
     if not base.columns:
-        return _fold_presence(base, changes)
+        return _fold_presence(base, deltas)
     parts: list[tuple[Sequence[np.ndarray], bool]] = []
-    for change in changes:
-        parts += [(change.deleted, False)] if change.deleted_rows else []
-        parts += [(change.inserted, True)] if change.inserted_rows else []
+    for delta in deltas:
+        for (columns, rows), present in ((delta.minus_facts, False), (delta.plus_facts, True)):
+            parts += [(columns, present)] if rows else []
     if not parts:
         return base
     touched = [
         np.concatenate([columns[position] for columns, _ in parts]) for position in range(len(base.columns))
     ]
-    present = np.repeat([alive for _, alive in parts], [len(columns[0]) for columns, _ in parts])
-    rows = _DistinctRows(touched)
-    last = rows.last_places()
-    added = last[present[last]]
+    alive = np.repeat([present for _, present in parts], [len(columns[0]) for columns, _ in parts])
+    distinct = _DistinctRows(touched)
+    last = distinct.last_places()
+    added = last[alive[last]]
     kept = np.ones(base.rows, np.bool_)
-    kept[rows.places_in(base.columns)] = False
+    kept[distinct.places_in(base.columns)] = False
     columns = [
         np.concatenate([old[kept], new[added]]) for old, new in zip(base.columns, touched, strict=True)
     ]
@@ -83,9 +84,9 @@ def _find(sorted_values: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np
     return which, sorted_values[which] == values
 
 
-def _fold_presence(base: StoredTable, changes: Sequence[TableChange]) -> StoredTable:
+def _fold_presence(base: StoredTable, deltas: Sequence[Delta]) -> StoredTable:
     """A table without columns: only whether it has its one row."""
     rows = base.rows
-    for change in changes:
-        rows = 1 if change.inserted_rows else 0 if change.deleted_rows else rows
+    for delta in deltas:
+        rows = 1 if delta.plus_facts[1] else 0 if delta.minus_facts[1] else rows
     return StoredTable([], rows)

@@ -15,9 +15,10 @@ from typing import Any, Literal
 import numpy as np
 
 from gpuengine.errors import StoreError
+from gpuengine.maintenance.delta import Delta
 from gpuengine.maintenance.store import folding
 from gpuengine.maintenance.store.changes import decode_commit
-from gpuengine.maintenance.store.contents import Commit, Outline, Snapshot, StoredTable, TableChange
+from gpuengine.maintenance.store.contents import Commit, Outline, Snapshot, StoredTable
 from gpuengine.maintenance.store.files import damage, failure, read_bytes
 from gpuengine.maintenance.store.journal import Scan, scan_journal
 from gpuengine.maintenance.store.manifest import Manifest, Segment, TableEntry, TermsEntry, read_manifest
@@ -62,13 +63,13 @@ class State:
 
     def table(self, name: str, entry: TableEntry | None) -> StoredTable:
         """A table with the journal folded in; `entry` is what the manifest says of it."""
-        base, changes = self._last_replaced(name)
+        base, deltas = self._last_replaced(name)
         if base is None:
             if entry is None:
                 path = self.directory / self.manifest.journal
                 raise damage(path, f"it changes table {name!r}, but there is none")
             base = self._base(entry)
-        return folding.fold(base, changes)
+        return folding.fold(base, deltas)
 
     def terms_of(self, entry: TermsEntry) -> TermColumns:
         """The terms of a segment; one that was not wanted is read now, which only a writer may rely on."""
@@ -82,19 +83,17 @@ class State:
         old = [self.terms_of(entry) for entry in self.manifest.terms if entry.space == space]
         return old + self.new_terms(space)
 
-    def _last_replaced(self, name: str) -> tuple[StoredTable | None, list[TableChange]]:
-        """(what replaced the table last, the changes since); None if that is what the segments have."""
+    def _last_replaced(self, name: str) -> tuple[StoredTable | None, list[Delta]]:
+        """(what replaced the table last, the deltas since); None if that is what the segments have."""
         base: StoredTable | None = None
-        changes: list[TableChange] = []
+        deltas: list[Delta] = []
         for commit in self.commits:
             change = commit.tables.get(name)
-            if change is None:
-                continue
-            if change.replaced:
-                base, changes = StoredTable(change.inserted, change.inserted_rows), []
-            else:
-                changes.append(change)
-        return base, changes
+            if isinstance(change, StoredTable):
+                base, deltas = change, []
+            elif change is not None:
+                deltas.append(change)
+        return base, deltas
 
     def _base(self, entry: TableEntry) -> StoredTable:
         if entry.segment is None:

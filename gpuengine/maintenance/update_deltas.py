@@ -1,15 +1,15 @@
-"""A relation that has changed, as upper strata see it: before the change, after it, and in between."""
+"""The deltas of one update so far, and relations as upper strata see them: before, after, and in between."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from enum import Enum
 
 import numpy as np
 
 from gpuengine.maintenance.delta import Delta, table_of
-from gpuengine.schemes.changed import Changed
 from gpuengine.schemes.contract import Scheme
+from gpuengine.schemes.delta_view import DeltaView
 from gpuengine.schemes.table import Table, as_table
 from gpuengine.schemes.union import Part, Union, as_union
 
@@ -29,30 +29,19 @@ class View(Enum):
     NOW = "now"
 
 
-class Transition:
-    """The net change of one relation in one update; the relation stands as NOW when this is made.
+class _Shown:
+    """A relation with a delta, which stands as NOW when this is made, and how it is shown.
 
-    A table is changed back and forth, which costs what the change is; of other schemes there is a snapshot
+    A table is changed back and forth, which costs what the delta is; of other schemes there is a snapshot
     of what they were. `at_end` says that what was inserted are the last rows of a table.
     """
 
-    def __init__(
-        self,
-        scheme: Scheme,
-        delta: Delta,
-        before: Scheme | None = None,
-        *,
-        at_end: bool = False,
-    ) -> None:
+    def __init__(self, scheme: Scheme, delta: Delta, before: Scheme | None, *, at_end: bool) -> None:
         self.scheme = scheme
         self.delta = delta
         self.before = before
         self.view = View.NOW
         self._at_end = at_end
-
-    @property
-    def name(self) -> str:
-        return self.scheme.name
 
     def show(self, view: View) -> Scheme:
         """Show the relation in another way; what stands for it then."""
@@ -72,9 +61,9 @@ class Transition:
         if self.scheme.is_listed or view is View.NOW:
             return self.scheme
         if view is View.AFTER:
-            return Changed(self.scheme, lambda: self.delta.plus)
+            return DeltaView(self.scheme, lambda: self.delta.plus)
         assert self.before is not None
-        return Changed(self.before, lambda: self.delta.minus, with_change=view is View.BEFORE)
+        return DeltaView(self.before, lambda: self.delta.minus, with_delta=view is View.BEFORE)
 
     def _turn(self, table: Table, view: View) -> None:
         """Change the table step by step; `view` always says what it is, so that a failure can be undone."""
@@ -117,34 +106,44 @@ def _append(table: Table, columns: Columns, count: int) -> None:
         raise
 
 
-class Changes:
-    """The transitions of one update so far, and what stands for each relation in the database meanwhile."""
+class UpdateDeltas(dict[str, Delta]):
+    """The delta of every relation and hidden table that may have one, as an update has them so far.
+
+    `tables` is the database: what stands there for each relation meanwhile is what `show` says.
+    """
 
     def __init__(self, tables: MutableMapping[str, Scheme]) -> None:
-        self.tables = tables
-        self.transitions: dict[str, Transition] = {}
-        self.unions: dict[str, Delta] = {}
-        self.parts: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {}
+        super().__init__()
+        self._tables = tables
+        self._shown: dict[str, _Shown] = {}
+        self._parts: dict[str, tuple[tuple[str, tuple[int, ...]], ...]] = {}
 
-    def add(self, transition: Transition) -> None:
-        if transition.delta:
-            self.transitions[transition.name] = transition
+    def add(
+        self, scheme: Scheme, delta: Delta, before: Scheme | None = None, *, at_end: bool = False
+    ) -> None:
+        """A scheme has changed: `before` is a snapshot, of one that is no table.
+
+        `at_end` says that what was inserted are the last rows of a table.
+        """
+        if delta:
+            self[scheme.name] = delta
+            self._shown[scheme.name] = _Shown(scheme, delta, before, at_end=at_end)
 
     def forget(self, relations: Iterable[str]) -> None:
         """Know nothing of relations whose change is undone by those who made it."""
         for name in relations:
-            self.transitions.pop(name, None)
-            self.unions.pop(name, None)
-            self.parts.pop(name, None)
+            self.pop(name, None)
+            self._shown.pop(name, None)
+            self._parts.pop(name, None)
 
     def add_union(self, union: Union, parts: tuple[tuple[str, tuple[int, ...]], ...]) -> None:
         """A union changes with its parts and its own table; what that comes to is found out when asked."""
-        self.parts[union.name] = parts
-        changed = [(Part(self.tables[part], permutation), part) for part, permutation in parts]
+        self._parts[union.name] = parts
+        changed = [(Part(self._tables[part], permutation), part) for part, permutation in parts]
         changed.append((Part(union.own, tuple(range(union.arity))), union.own.name))
-        deltas = [delta for _, name in changed if (delta := self.delta(name)) is not None]
+        deltas = [self[name] for _, name in changed if name in self]
         if deltas:
-            self.unions[union.name] = Delta.found(
+            self[union.name] = Delta.found(
                 union.name,
                 lambda: self._find_union(union, changed),
                 may_lose=any(delta.may_lose for delta in deltas),
@@ -155,7 +154,7 @@ class Changes:
         """What parts have lost that the union no longer has, and what they gained that it had not."""
         deleted, inserted = (Table(union.name, union.arity) for _ in range(2))
         for part, relation in parts:
-            for facts, table in ((self.deleted(relation), deleted), (self.inserted(relation), inserted)):
+            for facts, table in ((self.minus(relation), deleted), (self.plus(relation), inserted)):
                 if facts is not None:
                     table.insert(part.outward(facts.columns()), len(facts))
         lost = ~union.contains(deleted.columns(), len(deleted)) if len(deleted) else np.zeros(0, np.bool_)
@@ -174,7 +173,7 @@ class Changes:
         for part, relation in parts:
             columns = part.inward(facts.columns())
             here = part.scheme.contains(columns, len(facts))
-            inserted, deleted = self.inserted(relation), self.deleted(relation)
+            inserted, deleted = self.plus(relation), self.minus(relation)
             if inserted is not None:
                 here &= ~inserted.contains(columns, len(facts))
             if deleted is not None:
@@ -184,27 +183,17 @@ class Changes:
 
     def find_unions(self) -> None:
         """Find out what unions have lost and gained, before their parts change again."""
-        for delta in self.unions.values():
-            delta.minus  # noqa: B018
+        for name in self._parts.keys() & self.keys():
+            self[name].minus  # noqa: B018
 
-    def delta(self, relation: str) -> Delta | None:
-        """The change of a relation, if there may be one."""
-        if relation in self.unions:
-            return self.unions[relation]
-        return self.transitions[relation].delta if relation in self.transitions else None
-
-    def deltas(self) -> dict[str, Delta]:
-        """The change of every relation and hidden table that may have one."""
-        return {name: one.delta for name, one in self.transitions.items()} | self.unions
-
-    def deleted(self, relation: str) -> Table | None:
+    def minus(self, relation: str) -> Table | None:
         """What went from a relation, listed; None if nothing did."""
-        delta = self.delta(relation)
+        delta = self.get(relation)
         return delta.minus if delta is not None and delta.may_lose and len(delta.minus) else None
 
-    def inserted(self, relation: str) -> Table | None:
+    def plus(self, relation: str) -> Table | None:
         """What came into a relation, listed; None if nothing did."""
-        delta = self.delta(relation)
+        delta = self.get(relation)
         return delta.plus if delta is not None and delta.may_gain and len(delta.plus) else None
 
     def may_show_new(self, relation: str, view: View) -> bool:
@@ -212,18 +201,25 @@ class Changes:
 
         In a union that is also what only moves from one part to another.
         """
-        delta = self.delta(relation)
+        delta = self.get(relation)
         return delta is not None and (delta.may_lose if view is View.BEFORE else delta.may_gain)
 
     def show(self, relations: frozenset[str], view: View) -> None:
         """Show the given relations, and those that they copy, in another way."""
         for name in self._with_parts(relations):
-            if name in self.transitions:
-                self.tables[name] = self.transitions[name].show(view)
+            if name in self._shown:
+                self._tables[name] = self._shown[name].show(view)
         for name in self._unions_in_order(relations):
-            union = as_union(self.tables[name])
-            parts = [Part(self.tables[part], permutation) for part, permutation in self.parts[name]]
-            self.tables[name] = Union(name, parts, as_table(self.tables[_own_of(union)]))
+            union = as_union(self._tables[name])
+            parts = [Part(self._tables[part], permutation) for part, permutation in self._parts[name]]
+            self._tables[name] = Union(name, parts, as_table(self._tables[_own_of(union)]))
+
+    def undo(self, stated: Mapping[str, Table]) -> None:
+        """Make tables what they were before the update, for good, but for those of stated facts."""
+        self.show(frozenset((*self._shown, *self._parts)), View.NOW)
+        for name, shown in self._shown.items():
+            if shown.scheme.is_listed and shown.scheme is not stated.get(name):
+                shown.undo()
 
     def _with_parts(self, relations: frozenset[str]) -> list[str]:
         listed: dict[str, None] = {}
@@ -232,9 +228,9 @@ class Changes:
             name = todo.pop()
             if name not in listed:
                 listed[name] = None
-                if name in self.parts:
-                    union = as_union(self.tables[name])
-                    todo += [part for part, _ in self.parts[name]] + [_own_of(union)]
+                if name in self._parts:
+                    union = as_union(self._tables[name])
+                    todo += [part for part, _ in self._parts[name]] + [_own_of(union)]
         return list(listed)
 
     def _unions_in_order(self, relations: frozenset[str]) -> list[str]:
@@ -242,8 +238,8 @@ class Changes:
         ordered: dict[str, None] = {}
 
         def visit(name: str) -> None:
-            if name in self.parts and name not in ordered:
-                for part, _ in self.parts[name]:
+            if name in self._parts and name not in ordered:
+                for part, _ in self._parts[name]:
                     visit(part)
                 ordered[name] = None
 
