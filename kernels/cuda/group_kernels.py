@@ -148,13 +148,13 @@ def add_exactly(i, groups, words, step, low, width, parts, flags):
         atomic_add(parts, at + np.int64(2), third)
 
 
-@device_kernel("i8*, i8", streamed=40)
+@device_kernel("i8*, i8", streamed=240)
 def carry_parts(group, parts, width):
     """Pass the carries of a group on."""
     carry(parts, group * width, width)
 
 
-@device_kernel("i8*, i8, i8, u4*, u8*", streamed=52)
+@device_kernel("i8*, i8, i8, u4*, u8*", streamed=120)
 def round_sums(group, parts, low, width, flags, words):
     """The bits of a group's sum, once its carries are passed on."""
     words[group] = rounded(parts, group * width, width, low, flags[group])
