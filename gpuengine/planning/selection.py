@@ -35,13 +35,19 @@ class Selection:
     choices: tuple[tuple[int, ...], ...] = ()
     subsumptions: tuple[Rule, ...] = ()
 
+    @property
+    def folds(self) -> tuple[Merge, ...]:
+        """The columns of which one value stays for each key."""
+        return tuple(one for one in (self.merge, self.sum, *self.joins) if one is not None)
+
     def describe(self, attributes: tuple[str, ...]) -> str:
         """For people who read a plan."""
-        folds = [one for one in (self.merge, self.sum, *self.joins) if one is not None]
-        if folds:
-            columns = {fold.column for fold in folds}
+        if self.folds:
+            columns = {fold.column for fold in self.folds}
             keys = [name for place, name in enumerate(attributes) if place not in columns]
-            kept = f"keeps {' and '.join(f'the {fold.op} of {attributes[fold.column]}' for fold in folds)}"
+            kept = (
+                f"keeps {' and '.join(f'the {fold.op} of {attributes[fold.column]}' for fold in self.folds)}"
+            )
             kept += f" for each {', '.join(keys)}" if keys else ""
             return kept + (", as its subsumption says" if self.subsumptions else "")
         if self.choices:

@@ -198,7 +198,8 @@ class BestValues:
         self._marks = np.array([holding, _LEAST if holding else _MOST, _LEAST], np.int64)
 
     @property
-    def _holding(self) -> bool:
+    def is_holding(self) -> bool:
+        """Are those with the best values told first?"""
         return bool(self._marks[0])
 
     @property
@@ -255,7 +256,7 @@ class BestValues:
 
     def improved(self) -> np.ndarray:
         """The numbers of keys that got a better value since they were last told; none if all were."""
-        if self._holding:
+        if self.is_holding:
             if not self._counts[0]:
                 self._release()
             if self._counts[0]:
@@ -265,7 +266,7 @@ class BestValues:
                 self._marks[2] = lowest
         near = self._near[: self._counts[0]]
         told, left = near, near[:0]
-        if self._holding:
+        if self.is_holding:
             values = self._best[near]
             is_told = values <= _threshold_of(values)
             told, left = near[is_told], near[~is_told]
@@ -285,7 +286,7 @@ class BestValues:
         far = self._far[: self._counts[1]]
         far = far[(self._state[far] & _IS_FAR) != 0]
         values = self._best[far]
-        if self._holding and len(far):
+        if self.is_holding and len(far):
             self._marks[1] = _threshold_of(values)
         is_near = values <= self._threshold
         chosen, left = far[is_near], far[~is_near]

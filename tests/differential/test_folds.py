@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import gpuengine as ge
 from gpuengine.errors import EvaluationError
+from gpuengine.evaluation.driver import divergence
 from tests.differential.compare import oracle_facts, rows_of
 
 Rows = list[tuple[Any, ...]]
@@ -104,8 +105,11 @@ def _programs(draw: st.DrawFn) -> tuple[str, dict[str, set[Any]]]:
 @settings(deadline=None, max_examples=80)
 @given(_programs())
 def test_random_programs(case: tuple[str, dict[str, set[Any]]]) -> None:
+    """None of these goes on for ever, and none is said to, however soon that is asked."""
     program, facts = case
-    _check(_loaded(program, facts), program, facts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(divergence, "_FIRST_LOOK", 1)
+        _check(_loaded(program, facts), program, facts)
 
 
 @settings(deadline=None, max_examples=20)
@@ -150,8 +154,52 @@ def test_a_sum_around_a_cycle_ends_with_an_error() -> None:
     p(0, sum 1).
     p(y, sum w) :- p(x, w), e(x, y).
     """
-    with pytest.raises(EvaluationError, match="does not fit 64 bits"):
+    with pytest.raises(EvaluationError, match=r"does not fit 64 bits.*\n  by the rule: p\(y, sum w\)"):
         _loaded(text, {"e": [(0, 1), (1, 0), (1, 1)]})
+
+
+@pytest.mark.parametrize(
+    ("rules", "edges", "rule"),
+    [
+        ("p(0, sum 1). p(y, sum w) :- p(x, w), e(x, y).", [(0, 0)], "p(y, sum w)"),
+        ("p(0, sum 1). p(y, sum w) :- p(x, w), e(x, y).", [(0, 1), (1, 2), (2, 1), (2, 3)], "p(y, sum w)"),
+        ("p(0, sum 1). p(y, sum w) :- q(x, w), e(x, y). q(x, max w + 1) :- p(x, w).", [(0, 0)], "q(x, max"),
+        ("p(0, min 1). p(y, min w - 1) :- p(x, w), e(x, y).", [(0, 1), (1, 0)], "p(y, min w - 1)"),
+        ("p(0, max 1). p(y, max w + 1) :- p(x, w), e(x, y).", [(0, 1), (1, 0), (1, 2)], "p(y, max w + 1)"),
+    ],
+)
+def test_what_grows_by_a_little_for_ever_ends_with_an_error(
+    rules: str, edges: Rows, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(divergence, "_FIRST_LOOK", 20)
+    text = ".decl e(x: number, y: number)\n.decl p(x: number, w: number)\n.decl q(x: number, w: number)\n"
+    with pytest.raises(EvaluationError, match="gets better for ever") as raised:
+        _loaded(text + rules, {"e": edges})
+    assert f"by the rule: {rule}" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "edges", "expected"),
+    [
+        ("p(y, sum min(w, 50)) :- p(x, w), e(x, y).", [(0, 0)], {(0, 58)}),
+        ("p(y, sum w / 2) :- p(x, w), e(x, y).", [(0, 0)], {(0, 15)}),
+        ("p(y, sum w) :- p(x, w), e(x, y).", [(n, n + 1) for n in range(200)], {(n, 8) for n in range(201)}),
+        ("p(y, sum w * 0) :- p(x, w), e(x, y).", [(0, 0)], {(0, 8)}),
+    ],
+)
+def test_what_ends_is_left_to(
+    rule: str, edges: Rows, expected: set[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(divergence, "_FIRST_LOOK", 1)
+    text = ".decl e(x: number, y: number)\n.decl p(x: number, w: number)\np(0, sum 8).\n"
+    assert rows_of(_loaded(text + rule, {"e": edges}), "p") == expected
+
+
+def test_what_may_come_closer_to_an_end_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(divergence, "_PATIENCE", 50)
+    text = ".decl e(x: number, y: number)\n.decl p(x: number, w: number)\np(0, sum 8).\n"
+    with pytest.raises(EvaluationError, match="has not come to an end: 1,000 rounds"):
+        _loaded(text + "p(y, sum w / 2) :- p(x, w), (e(x, y); e(y, x)).", {"e": [(0, 0)]})
 
 
 def test_sums_of_floats_do_not_depend_on_rounds() -> None:

@@ -71,6 +71,10 @@ class Summing(OneFactForEachKey):
         self._ids = np.zeros(0, np.int64)
         self._is_touched = np.zeros(0, np.bool_)
 
+    @property
+    def known(self) -> int:
+        return len(self._numbers) + sum(len(added.bindings) for added in self._added.values())
+
     def besides(self, rule: Rule) -> tuple[Variable, ...]:
         if rule.merge is None:
             return ()
@@ -148,8 +152,9 @@ class Summing(OneFactForEachKey):
                 self._type.space, self._ids[numbers[known]].astype(np.uint32)
             )
             if not (totals[known] > before).all():
+                rules = "".join(f"\n  by the rule: {rule.text}" for rule in self._added if rule is not None)
                 raise EvaluationError(
-                    f"the {self._merge.op} of {self.name} does not fit 64 bits any more\n"
+                    f"the {self._merge.op} of {self.name} does not fit 64 bits any more{rules}\n"
                     "  hint: does it grow around a cycle? Then it has no end"
                 )
 
@@ -167,6 +172,10 @@ class Joining(OneFactForEachKey):
         self._numbers = KeyNumbers(max(1, len(self._keys)))
         self._ids = [np.zeros(0, np.int64) for _ in self._joins]
         self._waiting: list[tuple[np.ndarray, list[np.ndarray]]] = []
+
+    @property
+    def known(self) -> int:
+        return len(self._numbers)
 
     def offer(self, columns: Columns, rows: int, rule: Rule | None = None) -> None:
         is_said = np.ones(rows, np.bool_)

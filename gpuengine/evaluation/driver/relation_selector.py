@@ -67,6 +67,20 @@ class RelationSelector:
         """What selects within the compiled loop over small rounds, as things are now; None if nothing can."""
         return None
 
+    @property
+    def known(self) -> int:
+        """How many facts, or keys and bindings of bodies, there are: this only grows."""
+        return len(self.table)
+
+    @property
+    def is_holding(self) -> bool:
+        """Are there facts that wait until others have been seen?"""
+        return False
+
+    def moved_since(self, row: int) -> int:
+        """For how many keys the fact that holds has been appended as that row of the table, or later."""
+        return len(self.table) - row
+
     def append(self, columns: Columns, count: int) -> None:
         """Facts that the table does not have; others follow if it admits more ids than it did."""
         bounds = list(self.table.bounds)
@@ -103,6 +117,9 @@ class OneFactForEachKey(RelationSelector):
         self.make_room_for_rows(int(numbers.max()) + 1)
         self._row_of[numbers] = len(self.table) + np.arange(len(numbers))
         self.append(columns, len(numbers))
+
+    def moved_since(self, row: int) -> int:
+        return int(np.count_nonzero(self._row_of >= row))
 
     def make_room_for_rows(self, keys: int) -> None:
         """Have a place for the row of each of so many keys; -1 if it has none yet."""

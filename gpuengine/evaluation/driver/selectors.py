@@ -44,6 +44,14 @@ class Merging(OneFactForEachKey):
     def _type(self) -> Type:
         return self.types[self._merge.column]
 
+    @property
+    def known(self) -> int:
+        return len(self._best.keys)
+
+    @property
+    def is_holding(self) -> bool:
+        return self._best.is_holding
+
     def offer(self, columns: Columns, rows: int, rule: Rule | None = None) -> None:
         ids = np.ascontiguousarray(columns[self._merge.column], np.uint32)
         keys = self.keys_of(columns, rows)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from gpuengine.errors import Interrupted
 from gpuengine.evaluation.driver.applicability import applicable, can_apply
+from gpuengine.evaluation.driver.divergence import Divergence
 from gpuengine.evaluation.driver.node_tables import StratumNodes
 from gpuengine.evaluation.driver.scheme_choice import StratumSchemes
 from gpuengine.evaluation.driver.selectors import make_selectors
@@ -61,6 +62,8 @@ class StratumEvaluation:
         self.placement = context.placement
         self.selectors = make_selectors(stratum, self.runner)
         self.runner.selectors = self.selectors
+        recursive = list(dict.fromkeys(variant.rule for variant in stratum.recursive))
+        self._divergence = Divergence(recursive, context.plan.selections, self.selectors)
         self.statistics = StratumStatistics(stratum.number, stratum.relations)
         self.delta = 0
         self._added: list[str] = []
@@ -435,6 +438,8 @@ class StratumEvaluation:
         progress.round_in_stratum += rounds
         progress.delta = self.delta = sum(scheme.own_news for scheme in self.schemes)
         progress.timeline.end_rounds(first, rounds, self.delta, name)
+        if self.delta:
+            self._divergence.note(rounds, self.schemes)
         self.context.count_facts(exact=False)
         if self.context.stop[0]:
             raise Interrupted("stopped")
