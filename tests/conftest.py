@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As scripts have it for what runs in the background. Tests send it, also to processes that inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Read by every JVM of Spark that a test starts.
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark_conf"))
 
 POISON = 0xA5
 

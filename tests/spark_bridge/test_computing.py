@@ -186,15 +186,14 @@ def test_symbols_as_ids(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    "rule",
+    ("where", "rule"),
     [
-        "r(10 / v) :- n(_, v).",
-        "r(10 % v) :- n(_, v).",
-        'r(to_number(t)) :- n(g, _), t = cat("x", to_string(g)).',
-        "r(s) :- n(g, _), s = sum 1 / v : { n(g, v) }.",
+        ("cluster", "r(10 / v) :- n(_, v)."),
+        ("executor", "r(10 % v) :- n(_, v)."),
+        ("cluster", 'r(to_number(t)) :- n(g, _), t = cat("x", to_string(g)).'),
+        ("cluster", "r(s) :- n(g, _), s = sum 1 / v : { n(g, v) }."),
     ],
 )
-@pytest.mark.parametrize("where", ["cluster", "executor"])
 def test_what_fails_in_a_task_fails_as_in_the_engine(spark: SparkSession, rule: str, where: str) -> None:
     program = f".decl n(g: number, v: number)\n.decl r(a: number)\n{rule}\n"
     facts = {"n": [(1, 2), (1, 0)]}

@@ -58,11 +58,13 @@ ACTIONS: dict[str, Action] = {
 }
 
 
-@pytest.mark.parametrize("act", ACTIONS.values(), ids=ACTIONS)
-@pytest.mark.parametrize("kind", ["EvaluationError", "DataError", "MemoryBudgetError"])
-def test_an_own_error_of_a_task_is_raised_as_it_was(spark: SparkSession, kind: str, act: Action) -> None:
+KINDS = ("EvaluationError", "DataError", "MemoryBudgetError", "StoreError", "SparkError")
+
+
+@pytest.mark.parametrize(("action", "kind"), list(zip(ACTIONS, KINDS, strict=True)))
+def test_an_own_error_of_a_task_is_raised_as_it_was(spark: SparkSession, action: str, kind: str) -> None:
     message = "rule 3 of path: too large\n  at: somewhere\n  hint: use less: 1 GB"
-    error = failing(spark, task_that_raises(kind, message), act)
+    error = failing(spark, task_that_raises(kind, message), ACTIONS[action])
     assert type(error) is getattr(errors, kind)
     assert str(error) == message
 

@@ -22,6 +22,9 @@ for key, value in {QUIET!r}.items():
 for key, value in {{"": "true", ".quantile": "0.1", ".multiplier": "1.01", ".interval": "10ms",
                    ".minTaskRuntime": "1ms"}}.items():
     builder = builder.config(f"spark.speculation{{key}}", value)
+# With the Java that Spark generates, which other tests do without.
+for key, value in {{"wholeStage": "true", "factoryMode": "FALLBACK"}}.items():
+    builder = builder.config(f"spark.sql.codegen.{{key}}", value)
 spark = builder.config("spark.sql.shuffle.partitions", "4").getOrCreate()
 
 PROGRAM = '''

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,8 +142,6 @@ for step in (broadcast, shuffled, parts):
     found[step.__name__]["joins"] = sorted(joins)
     explained.clear()
     joins.clear()
-print(json.dumps(found))
-spark.stop()
 """
 
 ON_CPU = """
@@ -150,14 +149,12 @@ from gpuengine.engine import Engine
 from gpuengine.spark_bridge.checking import check_inputs
 from gpuengine.spark_bridge.datasets import read_dataset
 from gpuengine.spark_bridge.frames import _packed
-spark = start()
 spark.range(9).selectExpr("id c0", "id * 2 c1").write.parquet(folder + "/pairs")
 pairs = spark.read.parquet(folder + "/pairs")
 with open(folder + "/e.facts", "w") as file:
     file.write("1\\ta\\n")
 engine = Engine(".decl e(x: number, y: symbol)")
-watch_all()
-found = {
+on_cpu = {
     "LocalTableScanExec": explain(spark.createDataFrame(pa.table({"c0": [1]}))),
     "RDDScanExec": explain(pairs.distinct().localCheckpoint().filter("c0 > 3")),
     "CollectLimitExec": explain(pairs.limit(3)),
@@ -166,8 +163,8 @@ found = {
 }
 explained.clear()
 check_inputs(engine.relations, {"e": pairs.selectExpr("c0 x", "cast(cast(c1 as string) as binary) y")})
-found["Invoke"] = explained[-1]
-print(json.dumps(found))
+on_cpu["Invoke"] = explained[-1]
+print(json.dumps([found, on_cpu]))
 spark.stop()
 """
 
@@ -221,11 +218,19 @@ def test_the_docs_name_what_would_not_run_on_the_gpu() -> None:
     assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == list(NOT_ON_GPU)
 
 
+@pytest.fixture(scope="module")
+def explained(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What is said of the bridge's steps, and of what is known not to run on the GPU, in one session."""
+    jar, folder = fetch_rapids_jar(), tmp_path_factory.mktemp("explained")
+    script = START + BRIDGE + WATCH + EXPLAIN + ON_CPU
+    out = run_script(script, folder, str(jar), str(folder), timeout=560)
+    said: list[dict[str, Any]] = json.loads(out.splitlines()[-1])
+    return said
+
+
 @pytest.mark.slow
-def test_the_pipeline_and_the_rounds_would_run_on_the_gpu(tmp_path: Path) -> None:
-    jar = fetch_rapids_jar()
-    out = run_script(START + BRIDGE + WATCH + EXPLAIN, tmp_path, str(jar), str(tmp_path), timeout=560)
-    found = json.loads(out.splitlines()[-1])
+def test_the_pipeline_and_the_rounds_would_run_on_the_gpu(explained: list[dict[str, Any]]) -> None:
+    found, _ = explained
     allowed = {"LocalTableScanExec", "CollectLimitExec"}
     for step, one in found.items():
         lines = [line for plan in one["plans"] for line in not_on_gpu(plan)]
@@ -248,10 +253,8 @@ def test_the_pipeline_and_the_rounds_would_run_on_the_gpu(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_what_would_not_is_known_by_name(tmp_path: Path) -> None:
-    jar = fetch_rapids_jar()
-    out = run_script(START + WATCH + ON_CPU, tmp_path, str(jar), str(tmp_path), timeout=300)
-    found = json.loads(out.splitlines()[-1])
+def test_what_would_not_is_known_by_name(explained: list[dict[str, Any]]) -> None:
+    _, found = explained
     assert set(found) == set(NOT_ON_GPU)
     for name, text in found.items():
         assert [line for line in not_on_gpu(text) if line[0] == "!" and f"<{name}>" in line], text

@@ -9,6 +9,7 @@ import site
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,16 +44,18 @@ def closure(batches):
     yield pa.RecordBatch.from_pydict(row)
 
 spark = session()
-if "--lost" in sys.argv:
-    # As if the package had not come along.
-    spark.sparkContext._python_includes.clear()
 edges = spark.range(0, 10, 1, 1).selectExpr("id a", "id + 1 b")
+shipped, error = list(spark.sparkContext._python_includes), ""
+# As if the package had not come along.
+spark.sparkContext._python_includes.clear()
 try:
     with spark_failures("the closure"):
-        rows = edges.mapInArrow(closure, "facts bigint, file string").collect()
-    print(json.dumps([gpuengine.__file__, rows[0].facts, rows[0].file]))
-except SparkError as error:
-    print(json.dumps(str(error)))
+        edges.mapInArrow(closure, "facts bigint, file string").collect()
+except SparkError as raised:
+    error = str(raised)
+spark.sparkContext._python_includes.extend(shipped)
+rows = edges.mapInArrow(closure, "facts bigint, file string").collect()
+print(json.dumps([gpuengine.__file__, rows[0].facts, rows[0].file, error]))
 spark.stop()
 """
 
@@ -95,14 +98,14 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return launcher
 
 
-def submit(folder: Path, python: Path, wheel: Path, master: str, *arguments: str) -> object:
+def submit(folder: Path, python: Path, wheel: Path, master: str) -> list[Any]:
     """What the job prints, in a folder where no package lies about."""
     job = folder / "job.py"
     job.write_text(JOB)
     conf = [part for item in QUIET.items() for part in ("--conf", "=".join(item))]
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [SUBMIT, "--master", master, *conf, "--py-files", wheel, job, *arguments],
+        [SUBMIT, "--master", master, *conf, "--py-files", wheel, job],
         cwd=folder,
         env=env | {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)},
         capture_output=True,
@@ -111,27 +114,20 @@ def submit(folder: Path, python: Path, wheel: Path, master: str, *arguments: str
         check=False,
     )
     assert done.returncode == 0, done.stderr[-6000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    told: list[Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("master", ["local[2]", "local-cluster[1,1,1024]"])
-def test_the_wheel_is_all_that_is_needed(tmp_path: Path, python: Path, wheel: Path, master: str) -> None:
-    result = submit(tmp_path, python, wheel, master)
-    assert isinstance(result, list)
-    on_driver, facts, in_task = result
+def test_the_wheel_is_all_that_is_needed_and_an_executor_without_it_is_told_how_to_get_it(
+    tmp_path: Path, python: Path, wheel: Path
+) -> None:
+    # In local mode workers would inherit the path of the driver.
+    on_driver, facts, in_task, error = submit(tmp_path, python, wheel, "local-cluster[1,1,1024]")
     assert facts == 55
     assert ".whl/gpuengine/" in on_driver
     assert ".zip/gpuengine/" in in_task
 
-
-@pytest.mark.slow
-def test_an_executor_without_the_package_is_told_how_to_get_it(
-    tmp_path: Path, python: Path, wheel: Path
-) -> None:
-    # In local mode workers would inherit the path of the driver.
-    error = submit(tmp_path, python, wheel, "local-cluster[1,1,1024]", "--lost")
-    assert isinstance(error, str)
     assert error.startswith(
         "the closure: the package gpuengine is not on an executor\n  hint: ship the wheel"
     )
