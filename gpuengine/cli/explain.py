@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuengine.cli.arguments import is_temporal
 from gpuengine.cli.knowledge_bases import is_rdf_base, is_temporal_base, open_knowledge_base
+from gpuengine.cli.languages import is_temporal
 from gpuengine.cli.live import live_line
 from gpuengine.cli.query import evaluated, replace_file
 from gpuengine.errors import GpuEngineError

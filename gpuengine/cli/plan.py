@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuengine.cli.arguments import is_temporal
+from gpuengine.cli.languages import is_temporal
 from gpuengine.cli.live import live_line
 from gpuengine.cli.profiled import check_profile, write_profile
 from gpuengine.cli.run import wanted_relations

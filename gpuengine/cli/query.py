@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuengine.cli.arguments import is_temporal
 from gpuengine.cli.knowledge_bases import is_temporal_base, open_knowledge_base
+from gpuengine.cli.languages import is_temporal
 from gpuengine.cli.live import LiveLine, live_line
 from gpuengine.cli.outputs import in_order
 from gpuengine.cli.sources import load, locate, needed_inputs, open_engine

@@ -16,7 +16,7 @@ from gpuengine.cli.sources import described, warn_skipped
 from gpuengine.errors import GpuEngineError, StoreError
 
 if TYPE_CHECKING:
-    from gpuengine.cli.arguments import Operation
+    from gpuengine.cli.values import Operation
     from gpuengine.maintenance.change import Change
     from gpuengine.rdf.engine import RdfEngine
 

@@ -6,9 +6,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gpuengine.cli.arguments import is_rdf, is_temporal
 from gpuengine.cli.failures import say_when_failed, say_when_interrupted
 from gpuengine.cli.knowledge_bases import check_target, generation
+from gpuengine.cli.languages import is_rdf, is_temporal
 from gpuengine.cli.live import Clock, LiveLine, live_line
 from gpuengine.cli.outputs import check_outputs, find_outputs, write_outputs
 from gpuengine.cli.profiled import check_profile, write_profile

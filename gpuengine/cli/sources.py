@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuengine.cli.arguments import is_rdf
 from gpuengine.cli.functors import functions_of
 from gpuengine.cli.knowledge_bases import is_knowledge_base, refuse_those_of_spark
+from gpuengine.cli.languages import is_rdf
 from gpuengine.cli.live import LiveLine, count, live_line, size
 from gpuengine.errors import EvaluatorError, GpuEngineError, ProgramErrors, SchemeError
 from gpuengine.io import find_facts

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuengine.cli import failures
-from gpuengine.cli.arguments import Operation
 from gpuengine.cli.failures import say_when_failed, say_when_interrupted
 from gpuengine.cli.functors import functions_of
 from gpuengine.cli.knowledge_bases import is_knowledge_base
 from gpuengine.cli.live import Clock, LiveLine, count, live_line, peak_rss, size
 from gpuengine.cli.show import clause_texts, print_table
 from gpuengine.cli.sources import needed_inputs, open_engine
+from gpuengine.cli.values import Operation
 from gpuengine.errors import DataError, GpuEngineError, Interrupted, StoreError
 
 if TYPE_CHECKING:

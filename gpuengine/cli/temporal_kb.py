@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuengine.cli.arguments import STDIN, Operation
 from gpuengine.cli.failures import say_when_interrupted
 from gpuengine.cli.live import Clock, size
 from gpuengine.cli.outputs import check_folder
 from gpuengine.cli.temporal import engine_options, write_table, write_together
+from gpuengine.cli.values import STDIN, Operation
 from gpuengine.errors import StoreError
 
 if TYPE_CHECKING:

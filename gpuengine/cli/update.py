@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuengine.cli.arguments import STDIN, Operation
 from gpuengine.cli.failures import say_when_failed, say_when_interrupted
 from gpuengine.cli.knowledge_bases import (
     Mark,
@@ -23,6 +22,7 @@ from gpuengine.cli.live import Clock, LiveLine, live_line, peak_rss
 from gpuengine.cli.outputs import File, check_folder, finish_earlier, write_files
 from gpuengine.cli.profiled import check_profile, write_profile
 from gpuengine.cli.sources import data_warnings, described, warn_skipped
+from gpuengine.cli.values import STDIN, Operation
 from gpuengine.errors import DataError, MemoryBudgetError
 
 if TYPE_CHECKING:
