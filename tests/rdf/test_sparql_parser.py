@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gpuengine.errors import ProgramErrors
 from gpuengine.rdf.sparql import answer
-from gpuengine.rdf.sparql.parser import DEEPEST, parse_query, parse_update
+from gpuengine.rdf.sparql.parser import parse_query, parse_update
+from gpuengine.rdf.sparql.reader import DEEPEST
 from tests.rdf.memory_graph import MemoryGraph
 
 
