@@ -84,8 +84,8 @@ def explain(known: Known, query: Rule, text: str, *, all_derivations: bool, limi
     if count:
         search.run()
     extraction = Extraction(search)
-    found = search.of(Kind(relation))
-    goals = tuple(extraction.step(found, int(number)) for number in numbers)
+    sought = search.of(Kind(relation))
+    goals = tuple(extraction.step(sought, int(number)) for number in numbers)
     derivations = {} if others is None else others.derivations(extraction)
     steps = extraction.steps()
     return Proof(
@@ -106,8 +106,8 @@ class _Others:
         self._search = search
         self._instances: list[tuple[WrittenRule, dict[Variable, np.ndarray], np.ndarray]] = []
         self.cut: set[int] = set()
-        found = search.of(Kind(relation))
-        columns = found.columns(numbers)
+        sought = search.of(Kind(relation))
+        columns = sought.columns(numbers)
         table = search.stated.get(relation)
         self._count = len(numbers)
         if relation not in search.rules.derived:
@@ -122,7 +122,7 @@ class _Others:
             given = [Given(written.head.args, columns, len(numbers))]
             rows = search.questions.ask(written.body, wanted, given)
             heads = search.columns_of(written.head.args, wanted, rows.columns, rows.count)
-            goals = np.searchsorted(numbers, found.locate(heads, rows.count), sorter=np.argsort(numbers))
+            goals = np.searchsorted(numbers, sought.locate(heads, rows.count), sorter=np.argsort(numbers))
             goals = np.argsort(numbers)[goals]
             kept = self._within(goals, room)
             bindings = {one: column[kept] for one, column in zip(wanted, rows.columns, strict=True)}

@@ -24,7 +24,7 @@ from gpuengine.explaining.proof import (
 )
 from gpuengine.explaining.rounds import UNPROVED
 from gpuengine.explaining.rules import WrittenRule
-from gpuengine.explaining.search import Found, Instances, Kind, Search
+from gpuengine.explaining.search import Instances, Kind, Search, SoughtFacts
 from gpuengine.explaining.words import is_named, spell, written_name
 from gpuengine.language.program import (
     Aggregate,
@@ -45,7 +45,7 @@ GROUP_ROWS = 5
 _COUNTED = 1_000_000
 """So many are counted."""
 
-Named = tuple[Found, int]
+Named = tuple[SoughtFacts, int]
 Values = Mapping[Variable, Any]
 
 
@@ -72,18 +72,18 @@ class Extraction:
         self._choose()
         self._stated_places: dict[tuple[str, tuple[int, ...]], str] | None = None
 
-    def step(self, found: Found, number: int) -> int:
+    def step(self, sought: SoughtFacts, number: int) -> int:
         """The number of the step that proves a fact."""
-        if found.kind.is_external:
+        if sought.kind.is_external:
             # A fact of the relation itself that is no higher serves as well, and may be there already.
-            whole = self._search.of(Kind(found.kind.relation))
-            at = int(whole.locate(found.columns(np.array([number])), 1)[0])
-            if at >= 0 and whole.heights[at] <= found.heights[number]:
-                found, number = whole, at
-        key = (found.kind, number)
+            whole = self._search.of(Kind(sought.kind.relation))
+            at = int(whole.locate(sought.columns(np.array([number])), 1)[0])
+            if at >= 0 and whole.heights[at] <= sought.heights[number]:
+                sought, number = whole, at
+        key = (sought.kind, number)
         if key not in self._numbers:
             self._numbers[key] = len(self._order)
-            self._order.append((found, number))
+            self._order.append((sought, number))
         return self._numbers[key]
 
     def steps(self) -> tuple[Step, ...]:
@@ -95,8 +95,8 @@ class Extraction:
             self._derive(wave)
         facts = self._facts(self._order)
         return tuple(
-            Step(fact, self._derivations[number], int(found.heights[at]))
-            for number, ((found, at), fact) in enumerate(zip(self._order, facts, strict=True))
+            Step(fact, self._derivations[number], int(sought.heights[at]))
+            for number, ((sought, at), fact) in enumerate(zip(self._order, facts, strict=True))
         )
 
     # -- choosing ------------------------------------------------------------------------------------------
@@ -104,23 +104,23 @@ class Extraction:
     def _choose(self) -> None:
         """For each fact that needs one, an instance as low as can be: its batch, and its row there."""
         for layer in self._search.layers:
-            for found, instances in layer:
+            for sought, instances in layer:
                 where, row = self._chosen_at.setdefault(
-                    found.kind, (np.full(len(found), -1, np.int64), np.zeros(len(found), np.int64))
+                    sought.kind, (np.full(len(sought), -1, np.int64), np.zeros(len(sought), np.int64))
                 )
                 heights = instances.heights()
                 heads = instances.heads
-                fits = (heights == found.heights[heads]) & (heights < UNPROVED) & (where[heads] < 0)
+                fits = (heights == sought.heights[heads]) & (heights < UNPROVED) & (where[heads] < 0)
                 # Assigned backwards, the first of a fact's instances stays.
                 rows = np.flatnonzero(fits)[::-1]
                 where[heads[rows]] = len(self._batches)
                 row[heads[rows]] = rows
                 self._batches.append(instances)
 
-    def _instance(self, found: Found, number: int) -> tuple[Instances, int] | None:
-        if found.kind not in self._chosen_at:
+    def _instance(self, sought: SoughtFacts, number: int) -> tuple[Instances, int] | None:
+        if sought.kind not in self._chosen_at:
             return None
-        where, row = self._chosen_at[found.kind]
+        where, row = self._chosen_at[sought.kind]
         if number >= len(where) or where[number] < 0:
             return None
         return self._batches[int(where[number])], int(row[number])
@@ -128,25 +128,25 @@ class Extraction:
     def _derive(self, wave: Sequence[Named]) -> None:
         chosen: dict[int, _Chosen] = {}
         along: dict[str, list[Named]] = {}
-        for found, number in wave:
-            step = self._numbers[found.kind, number]
-            if not found.heights[number]:
-                self._derivations[step] = Derivation("stated", place=self._place(found, number))
-            elif found.shallow[number] >= 0:
-                rule = self._search.rules.rules[int(found.shallow[number])]
-                self._add(chosen, rule, found, number, {})
-            elif (instance := self._instance(found, number)) is not None:
+        for sought, number in wave:
+            step = self._numbers[sought.kind, number]
+            if not sought.heights[number]:
+                self._derivations[step] = Derivation("stated", place=self._place(sought, number))
+            elif sought.shallow[number] >= 0:
+                rule = self._search.rules.rules[int(sought.shallow[number])]
+                self._add(chosen, rule, sought, number, {})
+            elif (instance := self._instance(sought, number)) is not None:
                 instances, row = instance
                 premises = {
                     place: [int(column[0]) for column in of.columns(numbers[row : row + 1])]
                     for place, (of, numbers) in zip(instances.rule.deep, instances.premises, strict=True)
                 }
-                self._add(chosen, instances.rule, found, number, premises)
+                self._add(chosen, instances.rule, sought, number, premises)
             else:
-                along.setdefault(found.kind.relation, []).append((found, number))
+                along.setdefault(sought.kind.relation, []).append((sought, number))
         for one in chosen.values():
-            for (found, number), derivation in zip(one.facts, self._by_rule(one), strict=True):
-                self._derivations[self._numbers[found.kind, number]] = derivation
+            for (sought, number), derivation in zip(one.facts, self._by_rule(one), strict=True):
+                self._derivations[self._numbers[sought.kind, number]] = derivation
         for relation, facts in along.items():
             self._along(self._search.chains[relation], facts)
 
@@ -154,13 +154,13 @@ class Extraction:
         self,
         chosen: dict[int, _Chosen],
         rule: WrittenRule,
-        found: Found,
+        sought: SoughtFacts,
         number: int,
         premises: Mapping[int, Sequence[int]],
     ) -> None:
         one = chosen.setdefault(rule.number, _Chosen(rule))
         values: dict[Variable, int] = {}
-        head = [int(column[0]) for column in found.columns(np.array([number]))]
+        head = [int(column[0]) for column in sought.columns(np.array([number]))]
         for args, ids in (
             (rule.head.args, head),
             *((rule.atom(at).args, ids) for at, ids in premises.items()),
@@ -168,7 +168,7 @@ class Extraction:
             for arg, id in zip(args, ids, strict=True):
                 if isinstance(arg, Variable):
                     values[arg] = id
-        one.facts.append((found, number))
+        one.facts.append((sought, number))
         one.keys.append(tuple(values[variable] for variable in rule.key))
 
     # -- by rules ------------------------------------------------------------------------------------------
@@ -220,13 +220,13 @@ class Extraction:
 
     def _facts_of(self, atom: Atom, bindings: Mapping[Variable, np.ndarray], count: int) -> list[Premise]:
         columns = self._search.columns_of(atom.args, tuple(bindings), tuple(bindings.values()), count)
-        found = self._search.of(Kind(atom.relation))
-        numbers = found.number(columns, count)
-        new = np.unique(numbers[found.heights[numbers] >= UNPROVED])
+        sought = self._search.of(Kind(atom.relation))
+        numbers = sought.number(columns, count)
+        new = np.unique(numbers[sought.heights[numbers] >= UNPROVED])
         if len(new):
-            self._search.settle(found, new)
+            self._search.settle(sought, new)
         text = describe(atom)
-        return [FactPremise(text, self.step(found, int(number))) for number in numbers]
+        return [FactPremise(text, self.step(sought, int(number))) for number in numbers]
 
     def _premise(self, literal: Any, values: Values, ids: Mapping[Variable, int]) -> Premise:
         words = {variable: spell_value(value, variable.type) for variable, value in values.items()}
@@ -263,21 +263,21 @@ class Extraction:
     def _along(self, chain: Chain, facts: Sequence[Named]) -> None:
         """Facts that follow along a chain: a shortest walk to each, among those that are as low as can be."""
         search = self._search
-        found = facts[0][0]
+        sought = facts[0][0]
         numbers = np.array([number for _, number in facts])
         # Where nothing along the chain had to be searched, its facts are found now; all of them are low.
-        is_searched = Kind(chain.relation, True) in search.found
+        is_searched = Kind(chain.relation, True) in search.sought
         own = Kind(chain.relation, is_searched)
-        gathered = search.gather(chain, found.columns(numbers), len(numbers), own)
+        gathered = search.gather(chain, sought.columns(numbers), len(numbers), own)
         for _, of, members in gathered:
             new = members[of.heights[members] >= UNPROVED]
             if len(new) and not is_searched:
                 search.settle(of, new)
         arcs = search.arcs(gathered)
-        heights = found.heights[numbers]
+        heights = sought.heights[numbers]
         for height in np.unique(heights).tolist():
             at = numbers[heights == height]
-            first, second = found.columns(at)
+            first, second = sought.columns(at)
             allowed = arcs.up_to(height - 1)
             walks = find_walks(allowed, place_of(0, first), place_of(1, second))
             for number, walk in zip(at.tolist(), walks, strict=True):
@@ -296,7 +296,7 @@ class Extraction:
                 if not rules:
                     rules = {chain.implied[0].text: chain.implied[0]}
                 first_rule = next(iter(rules.values()))
-                self._derivations[self._numbers[found.kind, number]] = Derivation(
+                self._derivations[self._numbers[sought.kind, number]] = Derivation(
                     chain.kind, "  ".join(rules), first_rule.place, {}, tuple(premises)
                 )
 
@@ -305,11 +305,11 @@ class Extraction:
     def _facts(self, named: Sequence[Named]) -> list[Fact]:
         result: list[Fact | None] = [None] * len(named)
         by_kind: dict[Kind, list[int]] = {}
-        for at, (found, _) in enumerate(named):
-            by_kind.setdefault(found.kind, []).append(at)
+        for at, (sought, _) in enumerate(named):
+            by_kind.setdefault(sought.kind, []).append(at)
         for kind, places in by_kind.items():
-            found = self._search.found[kind]
-            columns = found.columns(np.array([named[at][1] for at in places]))
+            sought = self._search.sought[kind]
+            columns = sought.columns(np.array([named[at][1] for at in places]))
             types = self._types(kind.relation)
             values = [self._decoded(type, ids) for type, ids in zip(types, columns, strict=True)]
             for j, at in enumerate(places):
@@ -328,7 +328,7 @@ class Extraction:
     def _decoded(self, type: Type, ids: np.ndarray) -> list[Any]:
         return list(self._questions.dictionary.to_arrow(type, np.ascontiguousarray(ids)).to_pylist())
 
-    def _place(self, found: Found, number: int) -> str | None:
+    def _place(self, sought: SoughtFacts, number: int) -> str | None:
         """Where the program states a fact, if it does."""
         if self._stated_places is None:
             dictionary = self._questions.dictionary
@@ -341,8 +341,8 @@ class Extraction:
                     self._stated_places.setdefault((rule.head.relation, ids), str(rule.span))
         if not self._stated_places:
             return None
-        ids = tuple(int(column[0]) for column in found.columns(np.array([number])))
-        return self._stated_places.get((found.kind.relation, ids))
+        ids = tuple(int(column[0]) for column in sought.columns(np.array([number])))
+        return self._stated_places.get((sought.kind.relation, ids))
 
 
 def _row(values: Mapping[Variable, Sequence[Any]], j: int) -> dict[Variable, Any]:

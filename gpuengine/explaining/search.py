@@ -51,7 +51,7 @@ class _TooManyInstances(Exception):
     """More instances than are worth looking at one by one."""
 
 
-class Found:
+class SoughtFacts:
     """The facts of one kind that the search has come across, numbered, with the heights of their proofs.
 
     `shallow` is the number of the rule by which a fact follows from stated ones, -1 if there is none.
@@ -113,13 +113,13 @@ class Instances:
 
     rule: WrittenRule
     heads: np.ndarray
-    premises: tuple[tuple[Found, np.ndarray], ...]
+    premises: tuple[tuple[SoughtFacts, np.ndarray], ...]
 
     def heights(self) -> np.ndarray:
         """How high the facts would be by these instances."""
         highest = np.zeros(len(self.heads), np.int32)
-        for found, numbers in self.premises:
-            np.maximum(highest, found.heights[numbers], out=highest)
+        for sought, numbers in self.premises:
+            np.maximum(highest, sought.heights[numbers], out=highest)
         return np.minimum(highest + 1, UNPROVED)
 
 
@@ -142,23 +142,23 @@ class Search:
         self.stated = stated
         self._kept = [] if kept is None else kept
         self.chains = find_chains(rules)
-        self.found: dict[Kind, Found] = {}
-        self.layers: list[list[tuple[Found, Instances]]] = []
+        self.sought: dict[Kind, SoughtFacts] = {}
+        self.layers: list[list[tuple[SoughtFacts, Instances]]] = []
         self._along: dict[str, list[np.ndarray]] = {}
         self._is_gathered: set[str] = set()
         self._relaxed: dict[str, int] = {}
         self._room = _MOST_INSTANCES
         self.is_least = True
 
-    def of(self, kind: Kind) -> Found:
-        if kind not in self.found:
+    def of(self, kind: Kind) -> SoughtFacts:
+        if kind not in self.sought:
             arity = (
                 self.rules.program.relations[kind.relation].arity
                 if kind.relation in self.rules.program.relations
                 else len(self.rules.of(kind.relation)[0].head.args)
             )
-            self.found[kind] = Found(kind, arity)
-        return self.found[kind]
+            self.sought[kind] = SoughtFacts(kind, arity)
+        return self.sought[kind]
 
     def add(self, relation: str, columns: Sequence[np.ndarray], count: int) -> np.ndarray:
         """Have the proofs of some facts found; their numbers."""
@@ -166,19 +166,19 @@ class Search:
 
     def run(self) -> None:
         """Look until the proofs of all facts that were added are as low as can be."""
-        goals = [(found, np.arange(len(found))) for found in self.found.values()]
+        goals = [(sought, np.arange(len(sought))) for sought in self.sought.values()]
         try:
             self._run_back(goals)
         except _TooManyInstances:
             self._run_forth(goals)
-        for found, numbers in goals:
-            if (found.heights[numbers] >= UNPROVED).any():
+        for sought, numbers in goals:
+            if (sought.heights[numbers] >= UNPROVED).any():
                 raise GpuEngineError(
-                    f"no proof was found for a fact of {found.kind.relation} that is materialised\n"
+                    f"no proof was found for a fact of {sought.kind.relation} that is materialised\n"
                     "  hint: materialise again; if that does not help, please report it"
                 )
 
-    def _run_back(self, goals: Sequence[tuple[Found, np.ndarray]]) -> None:
+    def _run_back(self, goals: Sequence[tuple[SoughtFacts, np.ndarray]]) -> None:
         due = 1
         while True:
             is_done = not self._expand_layer()
@@ -187,10 +187,10 @@ class Search:
                 continue
             due = depth + 1 if depth < _EVERY_LAYER else depth + depth // _EVERY_LAYER
             self._relax()
-            if is_done or all((found.heights[numbers] <= depth).all() for found, numbers in goals):
+            if is_done or all((sought.heights[numbers] <= depth).all() for sought, numbers in goals):
                 return
 
-    def _run_forth(self, goals: Sequence[tuple[Found, np.ndarray]]) -> None:
+    def _run_forth(self, goals: Sequence[tuple[SoughtFacts, np.ndarray]]) -> None:
         """Have the heights of all facts that matter, and choose instances by them, from the goals down.
 
         Chains along which heights differ are followed rule by rule here: what they prove may be higher then
@@ -198,10 +198,10 @@ class Search:
         """
         self.layers.clear()
         self._along.clear()
-        for found in self.found.values():
-            found.forget_heights()
+        for sought in self.sought.values():
+            sought.forget_heights()
         paths = {}
-        needed = self.rules.needed(found.kind.relation for found, _ in goals)
+        needed = self.rules.needed(sought.kind.relation for sought, _ in goals)
         for name, chain in list(self.chains.items()):
             height = self._same_height(chain)
             if height is not None:
@@ -210,18 +210,18 @@ class Search:
                 self.is_least &= name not in needed
                 del self.chains[name]
         rounds = self._rounds(needed, paths)
-        asked = [(found.kind.relation, found.columns(numbers), len(numbers)) for found, numbers in goals]
+        asked = [(sought.kind.relation, sought.columns(numbers), len(numbers)) for sought, numbers in goals]
         rounds.run(lambda: all((rounds.heights(*one) < UNPROVED).all() for one in asked))
-        waves = {found.kind: numbers for found, numbers in goals}
+        waves = {sought.kind: numbers for sought, numbers in goals}
         while waves:
             self.layers.append([])
             following: dict[Kind, list[np.ndarray]] = {}
             for kind, numbers in waves.items():
-                found = self.of(kind)
-                numbers = np.unique(numbers[found.heights[numbers] >= UNPROVED])
-                found.heights[numbers] = rounds.heights(kind.relation, found.columns(numbers), len(numbers))
-                for instances in self._chosen_by(rounds, found, self.settle(found, numbers)):
-                    self.layers[-1].append((found, instances))
+                sought = self.of(kind)
+                numbers = np.unique(numbers[sought.heights[numbers] >= UNPROVED])
+                sought.heights[numbers] = rounds.heights(kind.relation, sought.columns(numbers), len(numbers))
+                for instances in self._chosen_by(rounds, sought, self.settle(sought, numbers)):
+                    self.layers[-1].append((sought, instances))
                     for of, premises in instances.premises:
                         following.setdefault(of.kind, []).append(premises)
             waves = {kind: np.concatenate(pieces) for kind, pieces in following.items()}
@@ -232,15 +232,15 @@ class Search:
             self._kept[:] = [Rounds(self.rules, self.questions, self.stated, needed, paths)]
         return next(one for one in self._kept if one.serve(needed))
 
-    def _chosen_by(self, rounds: Rounds, found: Found, numbers: np.ndarray) -> Iterator[Instances]:
+    def _chosen_by(self, rounds: Rounds, sought: SoughtFacts, numbers: np.ndarray) -> Iterator[Instances]:
         """For each fact one instance that rests on less high facts only, the lowest there is."""
-        chain = self.chains.get(found.kind.relation)
-        for written in self.rules.of(found.kind.relation) if chain is None else chain.others:
+        chain = self.chains.get(sought.kind.relation)
+        for written in self.rules.of(sought.kind.relation) if chain is None else chain.others:
             if not written.deep or not len(numbers):
                 continue
-            given = Given(written.head.args, found.columns(numbers), len(numbers))
+            given = Given(written.head.args, sought.columns(numbers), len(numbers))
             rows = self.questions.ask(written.body, written.key, [given])
-            heads = found.locate(
+            heads = sought.locate(
                 self.columns_of(written.head.args, written.key, rows.columns, rows.count), rows.count
             )
             highest = np.zeros(rows.count, np.int32)
@@ -248,7 +248,7 @@ class Search:
                 atom = written.atom(place)
                 columns = self.columns_of(atom.args, written.key, rows.columns, rows.count)
                 np.maximum(highest, rounds.heights(atom.relation, columns, rows.count), out=highest)
-            fits = np.flatnonzero(highest + 1 == found.heights[heads])
+            fits = np.flatnonzero(highest + 1 == sought.heights[heads])
             proved, first = np.unique(heads[fits], return_index=True)
             if not len(proved):
                 continue
@@ -269,65 +269,65 @@ class Search:
     def _expand_layer(self) -> bool:
         """Look one step further back; is there anything that was not looked at yet?"""
         spans = []
-        for found in list(self.found.values()):
-            if found.expanded < len(found):
-                spans.append((found, np.arange(found.expanded, len(found))))
-                found.expanded = len(found)
+        for sought in list(self.sought.values()):
+            if sought.expanded < len(sought):
+                spans.append((sought, np.arange(sought.expanded, len(sought))))
+                sought.expanded = len(sought)
         if not spans:
             return False
-        layer: list[tuple[Found, Instances]] = []
+        layer: list[tuple[SoughtFacts, Instances]] = []
         self.layers.append(layer)
-        for found, numbers in spans:
-            remaining = self.settle(found, numbers)
+        for sought, numbers in spans:
+            remaining = self.settle(sought, numbers)
             if not len(remaining):
                 continue
-            chain = self._chain_of(found)
-            own = self.rules.of(found.kind.relation)
+            chain = self._chain_of(sought)
+            own = self.rules.of(sought.kind.relation)
             for written in own if chain is None else chain.others:
-                if written.deep and (instances := self._instances(found, remaining, written)) is not None:
-                    layer.append((found, instances))
-            if chain is not None and not found.kind.is_external:
-                self._follow(chain, found, remaining)
+                if written.deep and (instances := self._instances(sought, remaining, written)) is not None:
+                    layer.append((sought, instances))
+            if chain is not None and not sought.kind.is_external:
+                self._follow(chain, sought, remaining)
         return True
 
-    def _chain_of(self, found: Found) -> Chain | None:
-        return self.chains.get(found.kind.relation)
+    def _chain_of(self, sought: SoughtFacts) -> Chain | None:
+        return self.chains.get(sought.kind.relation)
 
-    def settle(self, found: Found, numbers: np.ndarray) -> np.ndarray:
+    def settle(self, sought: SoughtFacts, numbers: np.ndarray) -> np.ndarray:
         """Find the facts that are stated, or follow from stated ones alone; the numbers of the others."""
-        relation = found.kind.relation
+        relation = sought.kind.relation
         if relation not in self.rules.derived:
-            found.heights[numbers] = 0
+            sought.heights[numbers] = 0
             return numbers[:0]
-        columns = found.columns(numbers)
+        columns = sought.columns(numbers)
         table = self.stated.get(relation)
         if table is not None and len(table):
             is_stated = np.asarray(table.contains(columns, len(numbers)), np.bool_)
-            found.heights[numbers[is_stated]] = 0
+            sought.heights[numbers[is_stated]] = 0
             numbers = numbers[~is_stated]
-        chain = self._chain_of(found)
+        chain = self._chain_of(sought)
         for written in self.rules.of(relation) if chain is None else chain.others:
             if written.deep or not len(numbers):
                 continue
             heads = tuple(dict.fromkeys(arg for arg in written.head.args if isinstance(arg, Variable)))
-            given = Given(written.head.args, found.columns(numbers), len(numbers))
+            given = Given(written.head.args, sought.columns(numbers), len(numbers))
             rows = self.questions.ask(written.body, heads, [given])
             columns = self.columns_of(written.head.args, heads, rows.columns, rows.count)
-            proved = found.locate(columns, rows.count)
-            found.heights[proved] = 1
-            found.shallow[proved] = written.number
+            proved = sought.locate(columns, rows.count)
+            sought.heights[proved] = 1
+            sought.shallow[proved] = written.number
             numbers = numbers[~np.isin(numbers, proved)]
         return numbers
 
-    def _instances(self, found: Found, numbers: np.ndarray, written: WrittenRule) -> Instances | None:
-        given = Given(written.head.args, found.columns(numbers), len(numbers))
+    def _instances(self, sought: SoughtFacts, numbers: np.ndarray, written: WrittenRule) -> Instances | None:
+        given = Given(written.head.args, sought.columns(numbers), len(numbers))
         rows = self.questions.ask(written.body, written.key, [given], most=self._room + 1)
         self._room -= rows.count
         if not rows.is_whole or self._room < 0:
             raise _TooManyInstances
         if not rows.count:
             return None
-        heads = found.locate(
+        heads = sought.locate(
             self.columns_of(written.head.args, written.key, rows.columns, rows.count), rows.count
         )
         premises = []
@@ -358,14 +358,14 @@ class Search:
 
     # -- along chains --------------------------------------------------------------------------------------
 
-    def _follow(self, chain: Chain, found: Found, numbers: np.ndarray) -> None:
+    def _follow(self, chain: Chain, sought: SoughtFacts, numbers: np.ndarray) -> None:
         """Facts of a chain that may follow along it: how high they are then, or what that depends on."""
         height = self._same_height(chain)
         if height is not None:
-            found.heights[numbers] = height + 1
+            sought.heights[numbers] = height + 1
             return
         self._along.setdefault(chain.relation, []).append(numbers)
-        self.gather(chain, found.columns(numbers), len(numbers), Kind(chain.relation, True))
+        self.gather(chain, sought.columns(numbers), len(numbers), Kind(chain.relation, True))
 
     def _same_height(self, chain: Chain) -> int | None:
         """How high all facts are that the chain leads along, if that is known without looking at them."""
@@ -380,23 +380,23 @@ class Search:
 
     def gather(
         self, chain: Chain, goals: Sequence[np.ndarray], count: int, own: Kind
-    ) -> list[tuple[Arc, Found, np.ndarray]]:
+    ) -> list[tuple[Arc, SoughtFacts, np.ndarray]]:
         """The facts along which the chain may lead to some of its own; those of `own` kind stand for it."""
         if chain.relation in self._is_gathered:
-            return [(arc, found, np.arange(len(found))) for arc, found in self._arcs_of(chain, own)]
+            return [(arc, sought, np.arange(len(sought))) for arc, sought in self._arcs_of(chain, own)]
         if count > _FEW_GOALS:
             self._is_gathered.add(chain.relation)
         between = None if count > _FEW_GOALS else self._between(chain, goals, count)
         result = []
-        members: dict[str, tuple[Found, np.ndarray]] = {}
-        for arc, found in self._arcs_of(chain, own):
+        members: dict[str, tuple[SoughtFacts, np.ndarray]] = {}
+        for arc, sought in self._arcs_of(chain, own):
             if arc.relation not in members:
                 columns, rows = self._facts_between(chain, arc, between)
-                members[arc.relation] = found, np.unique(found.number(columns, rows))
+                members[arc.relation] = sought, np.unique(sought.number(columns, rows))
             result.append((arc, *members[arc.relation]))
         return result
 
-    def _arcs_of(self, chain: Chain, own: Kind) -> list[tuple[Arc, Found]]:
+    def _arcs_of(self, chain: Chain, own: Kind) -> list[tuple[Arc, SoughtFacts]]:
         return [
             (arc, self.of(own if arc.relation == chain.relation else Kind(arc.relation)))
             for arc in chain.arcs
@@ -467,17 +467,17 @@ class Search:
             begins, ends = ends, begins
         return [Given((arg,), [ids], len(ids)) for arg, ids in zip(args, (begins, ends), strict=True)]
 
-    def arcs(self, gathered: Sequence[tuple[Arc, Found, np.ndarray]]) -> Arcs:
+    def arcs(self, gathered: Sequence[tuple[Arc, SoughtFacts, np.ndarray]]) -> Arcs:
         """Facts along a chain as arcs; a label is the number of the arc's fact, and above it of the arc."""
         starts, ends, heights, labels = [], [], [], []
-        for label, (arc, found, numbers) in enumerate(gathered):
-            numbers = numbers[found.heights[numbers] < UNPROVED]
-            first, second = found.columns(numbers)
+        for label, (arc, sought, numbers) in enumerate(gathered):
+            numbers = numbers[sought.heights[numbers] < UNPROVED]
+            first, second = sought.columns(numbers)
             if arc.is_reversed:
                 first, second = second, first
             starts.append(place_of(arc.start, first))
             ends.append(place_of(arc.end, second))
-            heights.append(found.heights[numbers])
+            heights.append(sought.heights[numbers])
             labels.append((np.int64(label) << np.int64(_PLACE_BITS)) | numbers)
         return Arcs(*(np.concatenate(parts) for parts in (starts, ends, heights, labels)))
 
@@ -494,34 +494,34 @@ class Search:
         while is_changed:
             is_changed = False
             for layer in reversed(self.layers):
-                for found, instances in layer:
+                for sought, instances in layer:
                     heights = instances.heights()
-                    lower = heights < found.heights[instances.heads]
+                    lower = heights < sought.heights[instances.heads]
                     if lower.any():
-                        np.minimum.at(found.heights, instances.heads[lower], heights[lower])
+                        np.minimum.at(sought.heights, instances.heads[lower], heights[lower])
                         is_changed = True
             for relation in self._along:
                 is_changed |= self._relax_along(self.chains[relation])
 
     def _relax_along(self, chain: Chain) -> bool:
         own = Kind(chain.relation, True)
-        gathered = [(arc, found, np.arange(len(found))) for arc, found in self._arcs_of(chain, own)]
-        state = hash(tuple(found.heights.tobytes() for _, found, _ in gathered))
+        gathered = [(arc, sought, np.arange(len(sought))) for arc, sought in self._arcs_of(chain, own)]
+        state = hash(tuple(sought.heights.tobytes() for _, sought, _ in gathered))
         if self._relaxed.get(chain.relation) == state:
             return False
         self._relaxed[chain.relation] = state
-        found = self.of(Kind(chain.relation))
+        sought = self.of(Kind(chain.relation))
         goals = np.concatenate(self._along[chain.relation])
         arcs = self.arcs(gathered)
         is_changed = False
         for height in np.unique(arcs.heights).tolist():
-            goals = goals[found.heights[goals] > height + 1]
+            goals = goals[sought.heights[goals] > height + 1]
             if not len(goals):
                 break
-            first, second = found.columns(goals)
+            first, second = sought.columns(goals)
             walks = find_walks(arcs.up_to(height), place_of(0, first), place_of(1, second))
             reached = goals[[walk is not None for walk in walks]]
             if len(reached):
-                found.heights[reached] = height + 1
+                sought.heights[reached] = height + 1
                 is_changed = True
         return is_changed
