@@ -9,6 +9,7 @@ allows: what followed from the value before is replaced by something better. Eac
 | place | allowed |
 |---|---|
 | the ``min`` of a head | fixed or down; of a ``max`` or ``sum`` fixed or up |
+| the same argument without ``sum`` | fixed: such facts are added, each once |
 | the ``bor`` of a head | fixed, or gaining bits; of a ``band`` losing them |
 | a join by a functor of the user | fixed, or what such functors make of what is joined |
 | any other argument of a head, a negated atom, an aggregate, a pattern | fixed |
@@ -181,6 +182,12 @@ def _problem(rule: Rule, moving: Merges, own: Sequence[Merge]) -> tuple[str, str
             return f"{_name(arg)} {way.value}, and what it was before would stay in the head", source
         if way is not way_of(merged[place]):
             return f"the {merged[place].op} of the head is taken of what {way.value}", source
+        if merged[place].is_sum and rule.merge is None:
+            return (
+                f"{_name(arg)} {way.value}, and without {merged[place].op} each value that it had would "
+                "be added as a fact of its own",
+                source,
+            )
     return None
 
 
