@@ -24,7 +24,7 @@ def evaluate_plan(context: Context) -> None:
         has_nodes = False
         for number, stratum in enumerate(strata, 1):
             evaluation = StratumEvaluation(stratum, context)
-            with evaluation.failing_by_rule():
+            with evaluation.failing_by_rule(), context.workers.lent():
                 evaluate_stratum(evaluation)
             has_nodes |= evaluation.has_nodes
             if has_nodes:

@@ -22,6 +22,7 @@ sink took a binding, operations that bind nothing of it are left: they would onl
 State (int64)
     row, end row, resume operation, stop flag's address, candidates, registers' offset, iteration offset
     (position, end, alternative for each operation), scratch's offset, tail's offset; then those areas.
+Runs may share the driver's rows and the room of the output: each takes some when it has none left.
 A run suspends when the output is full and goes on exactly there when called again. It also suspends when a
 COMPUTE finds no room for a new word, or a WITHIN an id outside: the resume operation is ``-3 - operation``
 then, and that operation is done again.
@@ -78,6 +79,14 @@ BY_FLOAT = 3
 IDENTITY = 1 << 24  # ids of numbers below this are the numbers themselves
 
 AHEAD = 8  # how many candidates ahead the innermost loops fetch
+
+WORK_ROW = 0  # what several runs share: the driver's next row, one past its last, how many a run takes
+WORK_END = 1
+WORK_CHUNK = 2
+WORK_ROOM = 3  # the next free row of the output, one past the last, how many a run takes
+WORK_ROOM_END = 4
+WORK_PIECE = 5
+WORK_WORDS = 6
 
 DONE = 0
 FULL = 1

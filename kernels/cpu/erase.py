@@ -159,12 +159,13 @@ def erase_keys(header, rows, start, end, values):
 def empty_slot(index, at):
     """Take the hashed slot that begins at `at` out of the table of slots."""
     slots = as_u4(index[INDEX_SLOTS])
+    keys = as_u8(index[INDEX_SLOTS])
     capacity = index[INDEX_SLOT_CAPACITY]
     hole = at // HASHED_WORDS
     place = hole
     while True:
         place = place + 1 if place + 1 < capacity else 0
-        stored = stored_key(slots, place * HASHED_WORDS)
+        stored = stored_key(keys, place * HASHED_WORDS)
         if stored == np.uint64(0):
             break
         if passes(place_of(mix(stored), capacity), hole, place, capacity):
@@ -181,15 +182,16 @@ def halve_block(index, at, length, half, half_class):
     """Move the `length` <= `half` entries of a slot, whose block has twice `half`, to a block of `half`."""
     slots = as_u4(index[INDEX_SLOTS])
     old = np.int64(slots[at + SLOT_START])
-    if as_u4(index[INDEX_FREE])[half_class] == NO_BLOCK:
-        give_block(index, old + half, half_class)
+    free = as_u4(index[INDEX_FREE])
+    if free[half_class] == NO_BLOCK:
+        give_block(index, free, old + half, half_class)
         return
-    position = take_block(index, half, half_class)
+    position = take_block(index, free, half, half_class)
     width = index[INDEX_WIDTH]
     payload = as_u4(index[INDEX_PAYLOAD])
     for k in range(length * width):
         payload[position * width + k] = payload[old * width + k]
-    give_block(index, old, half_class + 1)
+    give_block(index, free, old, half_class + 1)
     slots[at + SLOT_START] = np.uint32(position)
 
 
@@ -206,7 +208,7 @@ def shorten_slot(index, at, before, length):
             size <<= 1
             size_class += 1
         if length == 0:
-            give_block(index, np.int64(slots[at + SLOT_START]), size_class)
+            give_block(index, as_u4(index[INDEX_FREE]), np.int64(slots[at + SLOT_START]), size_class)
         else:
             while length <= size >> 1:
                 size >>= 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from gpuengine.kernels.addresses import address_of
 from gpuengine.kernels.contract import Bounds
 from gpuengine.kernels.cpu import erase, rowindex
+from gpuengine.kernels.cpu.crew import each_part, each_share, shares_of
 from gpuengine.kernels.cpu.layout import (
     HASHED_WORDS,
     INDEX_COLUMNS,
@@ -70,8 +71,8 @@ class RowIndex(NotCopied):
         self.header[INDEX_KEYS] = len(self.keys)
         self.header[INDEX_WIDTH] = len(payload)
         self.header[INDEX_COLUMNS + 4 * len(self.keys) :] = payload
-        self._free = np.full(_SIZE_CLASSES, rowindex.NO_BLOCK, np.uint32)
-        self.header[INDEX_FREE] = address_of(self._free)
+        self._free: list[np.ndarray] = []
+        self._free_lists(1)
         self._payload = Memory()
         self._slots = np.zeros(SLOT_WORDS, np.uint32)
         self._indexed = 0
@@ -105,12 +106,11 @@ class RowIndex(NotCopied):
         start, end = self.rows.delta
         self._exact = exact
         old = end if exact else start
-        row = 0
-        while (row := rowindex.assign_slots(self.address, self.rows.address, row, old)) < old:
-            self._grow_slots()
+        index, rows = self.address, self.rows.address
+        self._in_shares(lambda row, *share: rowindex.assign_slots(index, rows, row, old, *share), 0, old)
         used = rowindex.place_blocks(self.address, 1 if exact else 0)
         self._reserve_payload(used if exact else used + max(16, (end - start) * 2))
-        rowindex.fill_blocks(self.address, self.rows.address, 0, old)
+        self._in_shares(lambda row, *share: rowindex.fill_blocks(index, rows, row, old, *share), 0, old)
         self._indexed = old
         if exact:
             self.header[INDEX_ROUND] += 1
@@ -183,12 +183,43 @@ class RowIndex(NotCopied):
             self._reserve_payload(capacity + max(1024, capacity >> 1))
 
     def _append_until(self, end: int) -> None:
-        row = self._indexed
-        if row == end:
-            return
-        while (row := rowindex.append(self.address, self.rows.address, row, end)) < end:
-            self.make_room()
+        index, rows = self.address, self.rows.address
+        free = self._free_lists(shares_of(end - self._indexed))
+        self._in_shares(
+            lambda row, share, shares: rowindex.append(index, rows, row, end, share, shares, free[share]),
+            self._indexed,
+            end,
+        )
         self._indexed = end
+
+    def _in_shares(self, run: Callable[[int, int, int], int], start: int, end: int) -> None:
+        """Have `run` go over rows [start, end) for each share of the slots, with more room each time.
+
+        It takes the row to begin with, the share and how many shares there are, and returns how far it came.
+        """
+        shares = shares_of(end - start)
+        if shares == 1:  # deltas of updates are this small
+            while start < end:
+                start = run(start, 0, 1)
+                if start < end:
+                    self.make_room()
+            return
+        rows = [start] * shares
+
+        def go_on(share: int) -> None:
+            rows[share] = run(rows[share], share, shares)
+
+        while waiting := [share for share in range(shares) if rows[share] < end]:
+            each_share(go_on, waiting)
+            if min(rows) < end:
+                self.make_room()
+
+    def _free_lists(self, shares: int) -> list[np.ndarray]:
+        """The heads of the lists of free blocks, by size class, for so many shares of the slots."""
+        while len(self._free) < shares:
+            self._free.append(np.full(_SIZE_CLASSES, rowindex.NO_BLOCK, np.uint32))
+            self.header[INDEX_FREE] = address_of(self._free[0])
+        return self._free
 
     def _reserve_payload(self, capacity: int) -> None:
         width = int(self.header[INDEX_WIDTH])
@@ -227,5 +258,5 @@ class RowIndex(NotCopied):
         old, old_capacity = self._slots, int(self.header[INDEX_SLOT_CAPACITY])
         capacity = 2 * old_capacity if old_capacity < 1 << 20 else old_capacity + (old_capacity >> 1)
         slots = np.zeros(capacity * HASHED_WORDS, np.uint32)
-        rowindex.rehash(old, old_capacity, slots, capacity)
+        each_part(lambda low, high: rowindex.rehash(old, low, high, slots, capacity), 0, old_capacity)
         self._set_slots(slots, capacity)

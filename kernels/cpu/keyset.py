@@ -237,46 +237,26 @@ def contains_rows(header, rows, start, end, values, found):
     return count
 
 
-@device
-def put_hashed(table, capacity, stored):
-    """Store a key that is not in the table; for one thread."""
-    place = place_of(mix(stored), capacity)
-    while table[place] != np.uint64(0):
-        place = place + 1 if place + 1 < capacity else 0
-    table[place] = stored
-
-
-@kernel("i8(u8*, i8, i8, i8)")
-def can_spread(table, old_capacity, new_capacity, head):
-    """Would every key from slot `head` on move up when the table grows to `new_capacity`? 1 or 0."""
-    for i in range(head, old_capacity):
-        if table[i] != np.uint64(0) and place_of(mix(table[i]), new_capacity) <= i:
-            return 0
-    return 1
+@kernel("i8(u8*, i8, i8)")
+def after_gap(table, start, end):
+    """The first slot of [start, end) after an empty one, or `end`: no key was displaced past it."""
+    for i in range(start, end):
+        if table[i - 1] == np.uint64(0):
+            return i
+    return end
 
 
 @kernel("i8(u8*, i8, i8, u8*, i8)")
-def spread(table, old_capacity, new_capacity, scratch, head):
-    """Grow a hash table in place, given `can_spread`; the memory behind `old_capacity` needs no zeroing.
+def move_keys(source, start, end, table, capacity):
+    """Move what slots [start, end) of one table hold into another, which may lie in the same memory.
 
-    Places are monotone in the hash, so walking backwards each key moves up into room that is already
-    free. The first `head` slots, where probing may have displaced keys by more than they move, wait
-    in `scratch`.
+    Several threads may, each with slots of its own, if no key belongs into a slot that is still to be moved.
     """
-    for i in range(old_capacity, new_capacity):
-        table[i] = np.uint64(0)
-    for i in range(head):
-        scratch[i] = table[i]
-        table[i] = np.uint64(0)
-    for k in range(old_capacity - head):
-        i = old_capacity - 1 - k
-        stored = table[i]
+    for i in range(start, end):
+        stored = source[i]
         if stored != np.uint64(0):
-            table[i] = np.uint64(0)
-            put_hashed(table, new_capacity, stored)
-    for i in range(head):
-        if scratch[i] != np.uint64(0):
-            put_hashed(table, new_capacity, scratch[i])
+            source[i] = np.uint64(0)
+            insert_hashed(table, capacity, np.int64(stored - np.uint64(1)))
     return 0
 
 

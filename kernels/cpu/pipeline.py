@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from gpuengine.kernels.cpu.atomics import (
     as_i8,
+    atomic_add,
 )
 from gpuengine.kernels.cpu.calculation import compute
 from gpuengine.kernels.cpu.code import (
@@ -36,6 +37,12 @@ from gpuengine.kernels.cpu.code import (
     STATE_STOP,
     STATE_TAIL,
     STOPPED,
+    WORK_CHUNK,
+    WORK_END,
+    WORK_PIECE,
+    WORK_ROOM,
+    WORK_ROOM_END,
+    WORK_ROW,
 )
 from gpuengine.kernels.cpu.compose import (
     compose_range,
@@ -168,7 +175,44 @@ def run_range(code, state, state_address, out):
     return DONE
 
 
-@kernel("i8(i8*, i8*, i8, i8*)")
-def run(code, state, state_address, out):
-    """Run a pipeline over its driver's rows into the rows header `out`; returns a status."""
-    return run_range(code, state, state_address, out)
+@device
+def take_room(work, out):
+    """Have `out` be another piece of the room that runs share; False if there is none."""
+    if work[WORK_ROOM] >= work[WORK_ROOM_END]:
+        return False
+    start = atomic_add(work, WORK_ROOM, work[WORK_PIECE])
+    if start >= work[WORK_ROOM_END]:
+        return False
+    out[ROWS_COUNT] = start
+    out[ROWS_CAPACITY] = min(start + work[WORK_PIECE], work[WORK_ROOM_END])
+    return True
+
+
+@device
+def take_rows(work, state):
+    """Have a run go on with some more of the driver's rows that runs share; False if there are none."""
+    if work[WORK_ROW] >= work[WORK_END]:
+        return False
+    start = atomic_add(work, WORK_ROW, work[WORK_CHUNK])
+    if start >= work[WORK_END]:
+        return False
+    state[STATE_ROW] = start
+    state[STATE_END] = min(start + work[WORK_CHUNK], work[WORK_END])
+    return True
+
+
+@kernel("i8(i8*, i8*, i8, i8*, i8*)")
+def run(code, state, state_address, out, work):
+    """Run a pipeline over its driver's rows, and what it can take of `work`, into the rows header `out`.
+
+    Returns a status; FULL if there is no room for a row.
+    """
+    while True:
+        if out[ROWS_COUNT] >= out[ROWS_CAPACITY] and not take_room(work, out):
+            return FULL
+        status = run_range(code, state, state_address, out)
+        if status == DONE:
+            if not take_rows(work, state):
+                return DONE
+        elif status != FULL:
+            return status

@@ -22,12 +22,16 @@ from gpuengine.kernels.contract import (
     Words,
 )
 from gpuengine.kernels.cpu import code as compiled
+from gpuengine.kernels.cpu.layout import ROWS_CAPACITY, ROWS_COUNT
 from gpuengine.kernels.cpu.pipeline import run
 from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.kernels.cpu.tail import TAIL_WORDS
 from gpuengine.kernels.identity import NotCopied
 
 _NEVER_STOP = np.zeros(1, np.int64)
+_PIECE_ROWS = 1 << 12
+_LEAST_PIECES = 4
+_NO_WORK = np.zeros(compiled.WORK_WORDS, np.int64)
 
 
 class Program(NotCopied):
@@ -82,11 +86,65 @@ class Program(NotCopied):
 
     def resume(self, out: Rows) -> Status:
         """Go on after FULL."""
-        status = Status(run(self._code_address, self._state_address, self._state_address, out.address))
+        return self._go_on(out.address, _NO_WORK)
+
+    def begin(self) -> None:
+        """Have no rows to drive but those that `share` takes."""
+        self.state[compiled.STATE_ROW] = self.state[compiled.STATE_END] = 0
+        self.state[compiled.STATE_RESUME] = compiled.NO_RESUME
+
+    def share(self, work: SharedWork, part: int) -> Status:
+        """Take part in work; FULL if there is no more room. Comes again until all are DONE."""
+        return self._go_on(address_of(work.outputs[part]), work.words)
+
+    def _go_on(self, out: int, work: np.ndarray) -> Status:
+        status = Status(run(self._code_address, self._state_address, self._state_address, out, work))
         sink = self.pipeline.sink
         if isinstance(sink, Insert):
             sink.keyset.check()
         return status
+
+
+class SharedWork(NotCopied):
+    """The driver's rows [start, end) for copies of a program to take, and the free room of rows to write to.
+
+    Each takes a few rows and a piece of the room at a time. `lend_room` before each wave, when nobody runs,
+    and `close_gaps` after it.
+    """
+
+    __slots__ = ("_first", "_piece", "_rows", "outputs", "words")
+
+    def __init__(self, start: int, end: int, chunk: int, parts: int, rows: Rows) -> None:
+        self._rows = rows
+        self._first = 0
+        self.outputs = [np.zeros_like(rows.header) for _ in range(parts)]
+        self.words = np.zeros(compiled.WORK_WORDS, np.int64)
+        self.words[compiled.WORK_ROW] = start
+        self.words[compiled.WORK_END] = end
+        self.words[compiled.WORK_CHUNK] = chunk
+
+    @property
+    def is_taken(self) -> bool:
+        """Are there no rows left that nobody has taken?"""
+        return bool(self.words[compiled.WORK_ROW] >= self.words[compiled.WORK_END])
+
+    def lend_room(self, limit: int) -> None:
+        """Let what there is room for in the rows be written to, at most `limit` of it."""
+        header, words = self._rows.header, self.words
+        self._first = self._rows.count
+        room = min(int(header[ROWS_CAPACITY]) - self._first, limit)
+        words[compiled.WORK_ROOM], words[compiled.WORK_ROOM_END] = self._first, self._first + room
+        words[compiled.WORK_PIECE] = max(1, min(_PIECE_ROWS, room // (_LEAST_PIECES * len(self.outputs))))
+        for output in self.outputs:
+            output[:] = header
+            output[ROWS_CAPACITY] = output[ROWS_COUNT]
+
+    def close_gaps(self) -> None:
+        """What was written becomes part of the rows: the last ones fill what others left free."""
+        words = self.words
+        end = min(int(words[compiled.WORK_ROOM]), int(words[compiled.WORK_ROOM_END]))
+        spans = ((int(output[ROWS_COUNT]), int(output[ROWS_CAPACITY])) for output in self.outputs)
+        self._rows.close_gaps(end, sorted(span for span in spans if span[0] < span[1]))
 
 
 def _initial_state(pipeline: Pipeline, stop: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ Control (int64)
 
 from __future__ import annotations
 
-from gpuengine.kernels.cpu.atomics import as_i8
+from gpuengine.kernels.cpu.atomics import as_i8, as_u4
 from gpuengine.kernels.cpu.code import (
     CODE_SINK_COLUMNS,
     DONE,
@@ -31,6 +31,7 @@ from gpuengine.kernels.cpu.code import (
 )
 from gpuengine.kernels.cpu.jit import device, kernel
 from gpuengine.kernels.cpu.layout import (
+    INDEX_FREE,
     INDEX_ROUND,
     ROWS_COUNT,
     ROWS_DELTA_END,
@@ -159,7 +160,10 @@ def index_delta(plan, control):
             if control[CONTROL_ROW] < 0:
                 index[INDEX_ROUND] += 1
                 control[CONTROL_ROW] = rows[ROWS_DELTA_START]
-            control[CONTROL_ROW] = append_range(index, rows, control[CONTROL_ROW], rows[ROWS_DELTA_END])
+            free = as_u4(index[INDEX_FREE])
+            control[CONTROL_ROW] = append_range(
+                index, rows, control[CONTROL_ROW], rows[ROWS_DELTA_END], 0, 1, free
+            )
             if control[CONTROL_ROW] < rows[ROWS_DELTA_END]:
                 return False
             control[CONTROL_INDEX] += 1

@@ -5,19 +5,20 @@ which they were appended, so a probe is one look-up and one sequential read. Blo
 they are full (freed ones are used again), so appending costs what the delta costs. A slot also
 remembers how long it was before the current round: that prefix is the OLD domain.
 Slots are addressed by the key itself where the keys are dense, else by an open-addressing table.
+
+Several threads may add the same rows, each those of a share of the slots; each has free blocks of its own.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpuengine.kernels.cpu.atomics import as_u4, prefetch
+from gpuengine.kernels.cpu.atomics import as_u4, as_u8, atomic_add, compare_and_swap, prefetch
 from gpuengine.kernels.cpu.jit import device, kernel
 from gpuengine.kernels.cpu.keyset import mix, place_of
 from gpuengine.kernels.cpu.layout import (
     HASHED_WORDS,
     INDEX_COLUMNS,
-    INDEX_FREE,
     INDEX_HASHED,
     INDEX_KEYS,
     INDEX_PAYLOAD,
@@ -43,18 +44,18 @@ NO_BLOCK = np.uint32(0xFFFFFFFF)
 
 
 @device
-def stored_key(slots, at):
-    """The key + 1 of the hashed slot at `at`, 0 if it is empty."""
-    return np.uint64(slots[at]) | (np.uint64(slots[at + 1]) << np.uint64(32))
+def stored_key(keys, at):
+    """The key + 1 of the hashed slot at `at`, 0 if it is empty; `keys` are the slots as 64-bit words."""
+    return keys[at >> 1]
 
 
 @device
-def seek_hashed(slots, capacity, stored):
+def seek_hashed(keys, capacity, stored):
     """Where the hashed slot of a key + 1 begins, or the empty one that ends the search for it."""
     place = place_of(mix(stored), capacity)
     while True:
         at = place * HASHED_WORDS
-        found = stored_key(slots, at)
+        found = stored_key(keys, at)
         if found == stored or found == np.uint64(0):
             return at
         place = place + 1 if place + 1 < capacity else 0
@@ -65,9 +66,9 @@ def find_slot(index, key):
     """Where the words of an in-range key's slot begin, or NO_SLOT."""
     if index[INDEX_HASHED] == 0:
         return key * SLOT_WORDS
-    slots = as_u4(index[INDEX_SLOTS])
-    at = seek_hashed(slots, index[INDEX_SLOT_CAPACITY], np.uint64(key) + np.uint64(1))
-    return at + KEY_WORDS if stored_key(slots, at) != np.uint64(0) else np.int64(NO_SLOT)
+    keys = as_u8(index[INDEX_SLOTS])
+    at = seek_hashed(keys, index[INDEX_SLOT_CAPACITY], np.uint64(key) + np.uint64(1))
+    return at + KEY_WORDS if stored_key(keys, at) != np.uint64(0) else np.int64(NO_SLOT)
 
 
 @device
@@ -86,17 +87,18 @@ def slot_for(index, key):
     """The slot of a key, made if need be; NO_SLOT when there is no room for another."""
     if index[INDEX_HASHED] == 0:
         return key * SLOT_WORDS
-    slots = as_u4(index[INDEX_SLOTS])
+    keys = as_u8(index[INDEX_SLOTS])
     stored = np.uint64(key) + np.uint64(1)
     capacity = index[INDEX_SLOT_CAPACITY]
-    at = seek_hashed(slots, capacity, stored)
-    if stored_key(slots, at) == np.uint64(0):
+    while True:
+        at = seek_hashed(keys, capacity, stored)
+        if stored_key(keys, at) == stored:
+            return at + KEY_WORDS
         if 10 * index[INDEX_SLOT_COUNT] >= 7 * capacity:
             return np.int64(NO_SLOT)
-        slots[at] = np.uint32(stored)
-        slots[at + 1] = np.uint32(stored >> np.uint64(32))
-        index[INDEX_SLOT_COUNT] += 1
-    return at + KEY_WORDS
+        if compare_and_swap(keys, at >> 1, np.uint64(0), stored) == np.uint64(0):
+            atomic_add(index, INDEX_SLOT_COUNT, np.int64(1))
+            return at + KEY_WORDS
 
 
 @device
@@ -109,32 +111,30 @@ def write_payload(index, rows, row, position):
 
 
 @device
-def take_block(index, size, size_class):
-    """The position of a free block of `size` rows, or -1 when the payload is full."""
-    free = as_u4(index[INDEX_FREE])
+def take_block(index, free, size, size_class):
+    """The position of a block of `size` rows, a free one if there is; -1 when the payload is full."""
     head = free[size_class]
     if head != NO_BLOCK:
         payload = as_u4(index[INDEX_PAYLOAD])
         position = np.int64(head)
         free[size_class] = payload[position * index[INDEX_WIDTH]]
         return position
-    position = index[INDEX_PAYLOAD_USED]
+    position = atomic_add(index, INDEX_PAYLOAD_USED, size)
     if position + size > index[INDEX_PAYLOAD_CAPACITY]:
+        atomic_add(index, INDEX_PAYLOAD_USED, -size)
         return -1
-    index[INDEX_PAYLOAD_USED] = position + size
     return position
 
 
 @device
-def give_block(index, position, size_class):
+def give_block(index, free, position, size_class):
     """Put a block on the list of free ones."""
-    free = as_u4(index[INDEX_FREE])
     as_u4(index[INDEX_PAYLOAD])[position * index[INDEX_WIDTH]] = free[size_class]
     free[size_class] = np.uint32(position)
 
 
 @device
-def grow_block(index, slots, at, length):
+def grow_block(index, free, slots, at, length):
     """Move a full block to one of twice its size. False when the payload is full."""
     width = index[INDEX_WIDTH]
     if width == 0:  # no room is taken, and there is none for the links of a list of free blocks
@@ -144,7 +144,7 @@ def grow_block(index, slots, at, length):
     while size <= length:
         size <<= 1
         size_class += 1
-    position = take_block(index, size, size_class)
+    position = take_block(index, free, size, size_class)
     if position < 0:
         return False
     payload = as_u4(index[INDEX_PAYLOAD])
@@ -152,7 +152,7 @@ def grow_block(index, slots, at, length):
         old = np.int64(slots[at + SLOT_START])
         for k in range(length * width):
             payload[position * width + k] = payload[old * width + k]
-        give_block(index, old, size_class - 1)
+        give_block(index, free, old, size_class - 1)
     slots[at + SLOT_START] = np.uint32(position)
     return True
 
@@ -168,18 +168,46 @@ def expect_slot(index, key):
 
 
 @device
-def append_range(index, rows, start, end):
-    """Add rows [start, end) as part of round INDEX_ROUND; the first row not added for lack of room."""
+def share_bound(index, share, shares):
+    """Where a share of the slots begins, as of `spot_of`."""
+    if index[INDEX_HASHED] == 0:
+        return index[INDEX_SLOT_CAPACITY] * share // shares
+    return (np.int64(share) << np.int64(32)) // shares
+
+
+@device
+def spot_of(index, key):
+    """What a key is compared by with the bounds of shares: slots that lie close are of one share."""
+    if index[INDEX_HASHED] == 0:
+        return key
+    return np.int64(mix(np.uint64(key) + np.uint64(1)) >> np.uint64(32))
+
+
+@device
+def append_range(index, rows, start, end, share, shares, free):
+    """Add rows [start, end) as part of round INDEX_ROUND; the first row not added for lack of room.
+
+    Only those of one share of the slots, with free blocks from `free`.
+    """
     round_number = np.uint32(index[INDEX_ROUND])
+    low = share_bound(index, share, shares)
+    high = share_bound(index, share + 1, shares)
     for row in range(start, end):
         if row + AHEAD < end:
-            expect_slot(index, row_key(index, rows, row + AHEAD))
-        at = slot_for(index, row_key(index, rows, row))
+            coming = row_key(index, rows, row + AHEAD)
+            if shares == 1 or low <= spot_of(index, coming) < high:
+                expect_slot(index, coming)
+        key = row_key(index, rows, row)
+        if shares > 1:
+            spot = spot_of(index, key)
+            if spot < low or spot >= high:
+                continue
+        at = slot_for(index, key)
         if at == NO_SLOT:
             return row
         slots = as_u4(index[INDEX_SLOTS])
         length = np.int64(slots[at + SLOT_LENGTH])
-        if length & (length - 1) == 0 and not grow_block(index, slots, at, length):
+        if length & (length - 1) == 0 and not grow_block(index, free, slots, at, length):
             return row
         if slots[at + SLOT_ROUND] != round_number:
             slots[at + SLOT_ROUND] = round_number
@@ -189,24 +217,32 @@ def append_range(index, rows, start, end):
     return end
 
 
-@kernel("i8(i8*, i8*, i8, i8)")
-def append(index, rows, start, end):
-    """Add rows [start, end) of a rows header as part of round INDEX_ROUND.
+@kernel("i8(i8*, i8*, i8, i8, i8, i8, u4*)")
+def append(index, rows, start, end, share, shares, free):
+    """Add rows [start, end) of a rows header, those of one share of the slots, as part of round INDEX_ROUND.
 
-    Returns the first row that was not added because slots, table or payload are full.
+    Returns the first row that was not added because slots, table or payload are full. `free` are the heads of
+    lists of free blocks that no other thread uses.
     """
-    return append_range(index, rows, start, end)
+    return append_range(index, rows, start, end, share, shares, free)
 
 
-@kernel("i8(i8*, i8*, i8, i8)")
-def assign_slots(index, rows, start, end):
+@kernel("i8(i8*, i8*, i8, i8, i8, i8)")
+def assign_slots(index, rows, start, end, share, shares):
     """First pass of a bulk build: give each row's key a slot and count the slot's rows in its length.
 
-    Returns the first row not counted for lack of slots.
+    For rows of one share of the slots. Returns the first row not counted for lack of slots.
     """
     slots = as_u4(index[INDEX_SLOTS])
+    low = share_bound(index, share, shares)
+    high = share_bound(index, share + 1, shares)
     for row in range(start, end):
-        at = slot_for(index, row_key(index, rows, row))
+        key = row_key(index, rows, row)
+        if shares > 1:
+            spot = spot_of(index, key)
+            if spot < low or spot >= high:
+                continue
+        at = slot_for(index, key)
         if at == NO_SLOT:
             return row
         slots[at + SLOT_LENGTH] += np.uint32(1)
@@ -238,13 +274,20 @@ def place_blocks(index, exact):
     return used
 
 
-@kernel("i8(i8*, i8*, i8, i8)")
-def fill_blocks(index, rows, start, end):
-    """Third pass: write the rows into their blocks."""
+@kernel("i8(i8*, i8*, i8, i8, i8, i8)")
+def fill_blocks(index, rows, start, end, share, shares):
+    """Third pass: write the rows of one share of the slots into their blocks."""
     slots = as_u4(index[INDEX_SLOTS])
     round_number = np.uint32(index[INDEX_ROUND])
+    low = share_bound(index, share, shares)
+    high = share_bound(index, share + 1, shares)
     for row in range(start, end):
-        at = find_slot(index, row_key(index, rows, row))
+        key = row_key(index, rows, row)
+        if shares > 1:
+            spot = spot_of(index, key)
+            if spot < low or spot >= high:
+                continue
+        at = find_slot(index, key)
         length = slots[at + SLOT_LENGTH]
         write_payload(index, rows, row, np.int64(slots[at + SLOT_START]) + np.int64(length))
         slots[at + SLOT_ROUND] = round_number
@@ -252,16 +295,18 @@ def fill_blocks(index, rows, start, end):
     return end
 
 
-@kernel("i8(u4*, i8, u4*, i8)")
-def rehash(old, old_capacity, new, new_capacity):
-    """Move the hashed slots of one table to a larger, zeroed one. Both are walked in order of the hash."""
-    for i in range(old_capacity):
-        at = i * HASHED_WORDS
-        stored = stored_key(old, at)
+@kernel("i8(u8*, i8, i8, u8*, i8)")
+def rehash(old, start, end, new, new_capacity):
+    """Move hashed slots [start, end) of one table to a larger, zeroed one, of which each is three words.
+
+    Both are walked in order of the hash. Several threads may, each with slots of its own.
+    """
+    for i in range(start, end):
+        stored = old[3 * i]
         if stored != np.uint64(0):
             place = place_of(mix(stored), new_capacity)
-            while stored_key(new, place * HASHED_WORDS) != np.uint64(0):
+            while compare_and_swap(new, 3 * place, np.uint64(0), stored) != np.uint64(0):
                 place = place + 1 if place + 1 < new_capacity else 0
-            for word in range(HASHED_WORDS):
-                new[place * HASHED_WORDS + word] = old[at + word]
+            new[3 * place + 1] = old[3 * i + 1]
+            new[3 * place + 2] = old[3 * i + 2]
     return 0

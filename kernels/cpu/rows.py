@@ -130,6 +130,26 @@ class Rows(NotCopied):
             self._memory[j].view(np.uint32, self.capacity)[start : start + count] = column
         self.count = start + count
 
+    def close_gaps(self, end: int, gaps: Sequence[tuple[int, int]]) -> None:
+        """Rows up to `end` were written, but for `gaps` in order; the last ones move there, and all count."""
+        gaps = list(gaps)
+        while gaps:
+            low, high = gaps[0]
+            last = gaps[-1]
+            if last[1] == end:
+                end = last[0]
+                gaps.pop()
+                continue
+            moved = min(high - low, end - last[1])
+            for memory in self._memory:
+                column = memory.view(np.uint32, end)
+                column[low : low + moved] = column[end - moved : end]
+            end -= moved
+            gaps[0] = low + moved, high
+            if low + moved == high:
+                del gaps[0]
+        self.count = end
+
     def advance(self) -> int:
         """What was appended becomes the delta; returns its size."""
         self.delta = (self.delta[1], self.count)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from gpuengine.kernels.addresses import address_of
 from gpuengine.kernels.contract import Bounds
 from gpuengine.kernels.cpu import erase, keyset
+from gpuengine.kernels.cpu.crew import each_part
 from gpuengine.kernels.cpu.layout import (
     BITMAP,
     HASHED,
@@ -30,6 +33,7 @@ UNLIMITED = 1 << 62
 _PACKED_LIMIT = 1 << 63
 _DOUBLING_LIMIT = 1 << 22
 _SPREAD_HEAD = 1 << 16
+_REFILL_ROWS = 1 << 16
 
 
 class KeySet(NotCopied):
@@ -118,20 +122,47 @@ class KeySet(NotCopied):
         return mask.view(np.bool_)
 
     def _spread(self, capacity: int) -> bool:
-        """Grow a hash table in place; False if it should become a bitmap, or if its keys cluster too much."""
+        """Grow a hash table in place; False if it should become a bitmap, or if its keys cluster too much.
+
+        Places are monotone in the hash. So the upper slots, whose keys all move behind the old end, are moved
+        first, by all threads; then those whose keys move to where these were, and so on down to the first
+        slots, which wait in memory of their own: among them may be keys that have come around the end.
+        """
         slots, old_slots = table_size(capacity), int(self.header[SET_CAPACITY])
         if self.kind != HASHED or self._bitmap_words() * 8 <= 16 * slots:
             return False
-        head = min(old_slots, _SPREAD_HEAD)
-        if not keyset.can_spread(self._memory.address, old_slots, slots, head):
+        cuts = self._cuts(old_slots, slots)
+        if not cuts:
             return False
         self._memory.resize(8 * slots)
+        table, head = self._memory.address, cuts[-1]
+        each_part(lambda low, high: ctypes.memset(table + 8 * low, 0, 8 * (high - low)), old_slots, slots)
         scratch = np.empty(head, np.uint64)
-        keyset.spread(self._memory.address, old_slots, slots, scratch, head)
-        self.header[SET_DATA] = self._memory.address
+        ctypes.memmove(address_of(scratch), table, 8 * head)
+        ctypes.memset(table, 0, 8 * head)
+        for top, cut in pairwise(cuts):
+            each_part(lambda low, high: keyset.move_keys(table, low, high, table, slots), cut, top)
+        # Keys that came around the end have found room if the last of the first slots is free.
+        is_done = keyset.after_gap(table, head, head + 1) == head
+        keyset.move_keys(scratch, 0, head, table, slots)
+        self.header[SET_DATA] = table
         self.header[SET_CAPACITY] = slots
         self._capacity = self._requested = capacity
-        return True
+        return is_done
+
+    def _cuts(self, old_slots: int, slots: int) -> list[int]:
+        """Slots, from the end down, between any two of which all keys belong behind the upper one by now.
+
+        None if keys lie so close that there is no such slot.
+        """
+        head, cuts, lowest = min(old_slots, _SPREAD_HEAD), [old_slots], old_slots
+        while lowest > head:
+            lowest = max(-(-cuts[-1] * old_slots // slots), head)
+            cut = keyset.after_gap(self._memory.address, lowest, cuts[-1])
+            if cut == cuts[-1]:
+                return []
+            cuts.append(cut)
+        return cuts
 
     def _bitmap_words(self) -> int:
         """The size of a bitmap over the bounds."""
@@ -141,8 +172,16 @@ class KeySet(NotCopied):
         return product // 64 + 1
 
     def _refill(self, rows: Rows) -> None:
-        if rows.count:
-            self.insert(rows, 0, rows.count)
+        """Insert all rows, which are distinct."""
+
+        def insert(start: int, end: int) -> None:
+            new, scratch = np.empty(_REFILL_ROWS, np.uint8), np.empty(max(self.arity, 1), np.int64)
+            for low in range(start, end, _REFILL_ROWS):
+                high = min(low + _REFILL_ROWS, end)
+                keyset.insert_rows(self.address, rows.address, low, high, scratch, new)
+
+        each_part(insert, 0, rows.count)
+        self.check()
 
     def _allocate(self, capacity: int) -> None:
         self._requested = capacity

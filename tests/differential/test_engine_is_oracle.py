@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.differential.compare import assert_agrees
+from tests.evaluation.forced import forced
 from tests.generated import Case
 from tests.strategies import cases, counters
 
@@ -25,6 +26,12 @@ def test_programs_over_numbers(case: Case, options: dict[str, object]) -> None:
 @given(cases(compound=True), OPTIONS)
 def test_programs_over_records_and_adts(case: Case, options: dict[str, object]) -> None:
     assert_agrees(str(case), case.facts, **options)
+
+
+@given(cases(), st.sampled_from([2, 3]))
+def test_tables_that_several_threads_grow(case: Case, threads: int) -> None:
+    with forced(small_delta=0, buffer_rows=1):
+        assert_agrees(str(case), case.facts, threads=threads)
 
 
 @given(counters(), OPTIONS)

@@ -11,6 +11,7 @@ from gpuengine.evaluation import fixpoint
 from gpuengine.evaluation.driver import stratum
 from gpuengine.evaluation.placement import workers
 from gpuengine.evaluation.rules import body, variants
+from gpuengine.kernels.cpu import crew
 
 #: `Rows` are never smaller than this, so a smaller buffer would hold more than was reserved for it.
 LEAST_BUFFER = 16
@@ -24,7 +25,8 @@ def forced(
     chunk_rows: int | None = None,
     buffer_rows: int | None = None,
 ) -> Iterator[None]:
-    """Deltas up to `small_delta` and rounds up to `small_work` count as small; buffers hold so many rows."""
+    """Deltas up to `small_delta` and rounds up to `small_work` count as small; buffers hold so many rows, and
+    then threads share whatever they can."""
     with pytest.MonkeyPatch.context() as patch:
         if small_delta is not None:
             patch.setattr(stratum, "SMALL_DELTA", small_delta)
@@ -37,4 +39,6 @@ def forced(
         if buffer_rows is not None:
             patch.setattr(workers, "BUFFER_ROWS", max(buffer_rows, LEAST_BUFFER))
             patch.setattr(workers, "_LEAST_CHUNK", 1)
+            patch.setattr(crew, "LEAST_SHARE", 1)
+            patch.setattr(stratum, "LEAST_SHARE", 1)
         yield

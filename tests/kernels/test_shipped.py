@@ -17,7 +17,7 @@ from gpuengine.kernels.cpu import all_kernels, shipped
 from gpuengine.kernels.cpu.shipping import CannotShip, build_libraries, kernels_named
 
 ROOT = Path(__file__).parents[2]
-KERNELS = ("keyset.count_distinct", "keyset.can_spread")
+KERNELS = ("keyset.count_distinct", "keyset.after_gap")
 LEVELS = shipped.LEVELS[platform.machine()]
 SCRIPT = """
 import sys

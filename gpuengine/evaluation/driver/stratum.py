@@ -22,7 +22,8 @@ from gpuengine.evaluation.rules.body import BodyProgram
 from gpuengine.evaluation.rules.bounds import flow_bounds
 from gpuengine.evaluation.rules.context import Context
 from gpuengine.evaluation.rules.variants import SMALL_DELTA, VariantRunner
-from gpuengine.kernels.contract import DeviceMemoryError
+from gpuengine.kernels.contract import DeviceMemoryError, RowIndex
+from gpuengine.kernels.cpu.crew import LEAST_SHARE
 from gpuengine.kernels.cpu.position_sets import Stopped
 from gpuengine.kernels.position_sets import PoolFull
 from gpuengine.language.program import Atom, BodyOrder, Literal, Rule
@@ -308,11 +309,15 @@ class StratumEvaluation:
 
     def _index_deltas(self) -> None:
         indexes = [index for table in self.tables for index in table.indexes]
-        if self.placement.current.on_host:
-            self.context.workers.each(lambda index: index.ensure(), indexes)
-        else:
+        if not self.placement.current.on_host:
             for index in indexes:
                 index.ensure()
+            return
+        workers = self.context.workers
+        small = [index for index in indexes if _delta_rows(index) < workers.threads * LEAST_SHARE]
+        workers.each(lambda index: index.ensure(), small)
+        for index in indexes:  # of the others threads share each
+            index.ensure()
 
     def run_variant(self, variant: Variant) -> int:
         """Evaluate a variant; to do it twice over the same rows adds nothing."""
@@ -504,3 +509,8 @@ class StratumEvaluation:
     def _has_old(self, literal: Literal) -> bool:
         assert isinstance(literal, Atom)
         return self._table(literal).rows.delta[0] > 0
+
+
+def _delta_rows(index: RowIndex) -> int:
+    start, end = index.rows.delta
+    return end - start
