@@ -6,8 +6,8 @@ end is inserted into the head's set; only rows that were not there are written. 
 out to be duplicates, the bulk of a fixpoint's work, are therefore never stored, sorted or merged.
 
 The code's format is in `code`, the operations in `operations`, the innermost loop in `tail`, and the
-commonest pipelines as one loop each in `compose` and `gather`, arithmetic in `calculation`. A run suspends
-when the output is full and goes on exactly there when called again.
+commonest pipelines as one loop each in `compose`, `gather` and `transfer`, arithmetic in `calculation`. A run
+suspends when the output is full and goes on exactly there when called again.
 """
 
 from __future__ import annotations
@@ -68,6 +68,10 @@ from gpuengine.kernels.cpu.operations import (
 from gpuengine.kernels.cpu.tail import (
     drain,
     find_tail,
+)
+from gpuengine.kernels.cpu.transfer import (
+    transfer_range,
+    transfers,
 )
 
 
@@ -153,6 +157,8 @@ def run_range(code, state, state_address, out):
         return compose_range(code, state, out)
     if gathers(code):
         return gather_range(code, state, state_address, out)
+    if transfers(code):
+        return transfer_range(code, state, state_address, out)
     tail = find_tail(code)
     stop = as_i8(state[STATE_STOP])
     registers = offset_i8(state_address, state[STATE_REGISTERS])

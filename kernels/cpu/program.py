@@ -26,6 +26,7 @@ from gpuengine.kernels.cpu.layout import ROWS_CAPACITY, ROWS_COUNT
 from gpuengine.kernels.cpu.pipeline import run
 from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.kernels.cpu.tail import TAIL_WORDS
+from gpuengine.kernels.cpu.transfer import BLOCK as TRANSFER_BLOCK
 from gpuengine.kernels.identity import NotCopied
 
 _NEVER_STOP = np.zeros(1, np.int64)
@@ -150,6 +151,8 @@ class SharedWork(NotCopied):
 def _initial_state(pipeline: Pipeline, stop: np.ndarray) -> np.ndarray:
     operations = len(pipeline.operations)
     widest = max([len(pipeline.sink.registers), 1, *map(_scratch_columns, pipeline.operations)])
+    if not operations:
+        widest = max(widest, TRANSFER_BLOCK)
     registers = compiled.STATE_AREAS
     iteration = registers + pipeline.registers + 1
     scratch = iteration + 3 * operations

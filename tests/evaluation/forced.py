@@ -10,7 +10,7 @@ import pytest
 from gpuengine.evaluation import fixpoint
 from gpuengine.evaluation.driver import stratum
 from gpuengine.evaluation.placement import workers
-from gpuengine.evaluation.rules import body, variants
+from gpuengine.evaluation.rules import body, parallel_body, variants
 from gpuengine.kernels.cpu import crew
 
 #: `Rows` are never smaller than this, so a smaller buffer would hold more than was reserved for it.
@@ -25,8 +25,10 @@ def forced(
     chunk_rows: int | None = None,
     buffer_rows: int | None = None,
 ) -> Iterator[None]:
-    """Deltas up to `small_delta` and rounds up to `small_work` count as small; buffers hold so many rows, and
-    then threads share whatever they can."""
+    """Deltas up to `small_delta` and rounds up to `small_work` count as small; buffers hold so many rows.
+
+    With `buffer_rows`, whatever threads can share they do, however little it is.
+    """
     with pytest.MonkeyPatch.context() as patch:
         if small_delta is not None:
             patch.setattr(stratum, "SMALL_DELTA", small_delta)
@@ -41,4 +43,6 @@ def forced(
             patch.setattr(workers, "_LEAST_CHUNK", 1)
             patch.setattr(crew, "LEAST_SHARE", 1)
             patch.setattr(stratum, "LEAST_SHARE", 1)
+            patch.setattr(parallel_body, "_LEAST_CHUNK", 1)
+            patch.setattr(variants, "_SMALL_COPY", 0)
         yield

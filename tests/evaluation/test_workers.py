@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gpuengine.errors import Interrupted
+from gpuengine.evaluation.placement import workers
 from gpuengine.evaluation.placement.workers import Workers
 from gpuengine.kernels.contract import Domain, Driver, IndexProbe, Insert, Pipeline, Probe, write
 from gpuengine.kernels.cpu.backend import CPU
@@ -112,3 +113,10 @@ def test_what_threads_left_free_is_filled(gaps: list[tuple[int, int]]) -> None:
     assert rows.column(0)[:10].tolist() == list(range(10))
     assert sorted(rows.column(0)[10:].tolist()) == written
     assert (rows.column(1) == rows.column(0) + 100).all()
+
+
+def test_buffers_are_kept_for_the_next_rule() -> None:
+    pool = Workers(2)
+    assert pool.buffers_for(2) is pool.buffers_for(2)
+    assert all(buffer.capacity >= workers.BUFFER_ROWS for buffer in pool.buffers_for(2))
+    pool.close()

@@ -17,6 +17,7 @@ from gpuengine.errors import Interrupted
 from gpuengine.kernels.contract import Status
 from gpuengine.kernels.cpu import crew
 from gpuengine.kernels.cpu.program import Program, SharedWork
+from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.schemes.table import Table
 
 BUFFER_ROWS = 1 << 17
@@ -33,6 +34,7 @@ class Workers:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+        self._buffers: dict[int, list[Rows]] = {}
 
     def close(self) -> None:
         if self._pool is not None:
@@ -92,3 +94,9 @@ class Workers:
             if Status.STOPPED in statuses:
                 raise Interrupted("stopped")
         return sum(own.candidates for own in programs)
+
+    def buffers_for(self, arity: int) -> list[Rows]:
+        """Empty rows of their own for all workers."""
+        if arity not in self._buffers:
+            self._buffers[arity] = [Rows(arity, BUFFER_ROWS) for _ in range(self.threads)]
+        return self._buffers[arity]

@@ -18,6 +18,7 @@ import numpy as np
 
 from gpuengine.errors import FunctorError, Interrupted
 from gpuengine.evaluation.host_work import HostOperation
+from gpuengine.evaluation.rules.blocks import Calculation, calculation_of, goes_along
 from gpuengine.evaluation.rules.calculation import is_calculable
 from gpuengine.evaluation.rules.compute import Bindings, apply_comparison, is_range, ranged
 from gpuengine.evaluation.rules.database import Database
@@ -25,6 +26,7 @@ from gpuengine.evaluation.rules.device_bindings import DeviceBindings
 from gpuengine.evaluation.rules.join import JoinBuilder, is_fusable
 from gpuengine.evaluation.rules.scheme_reads import read_scheme
 from gpuengine.kernels.contract import (
+    IGNORE,
     Backend,
     Driver,
     Exists,
@@ -35,6 +37,7 @@ from gpuengine.kernels.contract import (
     Rows,
     Status,
 )
+from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import (
     Aggregate,
     Atom,
@@ -75,7 +78,8 @@ class Stage:
 
     `input` are the rows it reads (None: a table's), `inputs` their variables; `collected` are the
     variables of the rows it writes to `buffer`. `registers` are those of its variables. `on_device` says that
-    the computing steps are the device's: bindings stay there.
+    the computing steps are the device's: bindings stay there. If it `copies`, what it would collect are
+    columns of its driver as they are, and nobody runs it.
     """
 
     pipeline: Pipeline
@@ -84,9 +88,30 @@ class Stage:
     inputs: tuple[Variable, ...]
     registers: Mapping[Variable, int]
     collected: tuple[Variable, ...] = ()
-    computations: tuple[Computation, ...] = ()
+    computations: tuple[Computation | Calculation, ...] = ()
     buffer: Rows | None = None
     on_device: bool = False
+    copies: bool = False
+
+    def copy(self) -> Stage:
+        """The same on the host for another thread, with rows of its own."""
+        pipeline, rows, buffer = self.pipeline, self.input, self.buffer
+        if rows is not None:
+            rows = CPU.rows(rows.arity)
+            pipeline = replace(pipeline, driver=replace(pipeline.driver, rows=rows))
+        if buffer is not None:
+            buffer = CPU.rows(buffer.arity, CHUNK_ROWS)
+        program = CPU.program(pipeline, self.program.stop)
+        return replace(self, pipeline=pipeline, program=program, input=rows, buffer=buffer)
+
+    def copied(self, start: int, end: int) -> Iterator[Bindings]:
+        """Rows of the driver as bindings, in chunks that stay what they are."""
+        driver = self.pipeline.driver
+        columns = {variable: driver.bindings.index(self.registers[variable]) for variable in self.collected}
+        for first in range(start, end, CHUNK_ROWS):
+            stop = min(first + CHUNK_ROWS, end)
+            chunk = {name: driver.rows.column(j)[first:stop].copy() for name, j in columns.items()}
+            yield Bindings(chunk, stop - first)
 
 
 @dataclass
@@ -109,6 +134,7 @@ class BodyProgram:
     tried_in_one: bool = False
     known: dict[Aggregate, KnownGroups] = field(default_factory=dict)
     """Of each aggregate the groups that were evaluated in the present run."""
+    _copies: list[BodyProgram] = field(default_factory=list)
 
     @property
     def is_pure(self) -> bool:
@@ -129,6 +155,13 @@ class BodyProgram:
         """Bindings that reached the end so far."""
         return self.stages[-1].program.candidates
 
+    def copies(self, count: int) -> list[BodyProgram]:
+        """The same for so many threads, with rows of their own between stages; each time the same ones."""
+        while len(self._copies) < count:
+            stages = [stage.copy() for stage in self.stages]
+            self._copies.append(replace(self, stages=stages, in_one=None, known={}, _copies=[]))
+        return self._copies[:count]
+
     def indexes(self) -> Iterator[RowIndex]:
         """Every index that its pipelines probe."""
         for stage in self.stages:
@@ -139,7 +172,8 @@ class BodyProgram:
                     yield operation.probe.index
             if stage.on_device:
                 for computation in stage.computations:
-                    yield from self._read_indexes(computation.step.literal)
+                    if isinstance(computation, Computation):
+                        yield from self._read_indexes(computation.step.literal)
 
     def _read_indexes(self, literal: Literal) -> Iterator[RowIndex]:
         """The indexes of tables that a union shows: a device probes them."""
@@ -191,19 +225,19 @@ class BodyProgram:
                 columns = dict(zip(last.collected, last.buffer.device_columns(), strict=True))
                 yield DeviceBindings(columns, last.buffer.count)
 
-    def _computed(self, stage: Stage) -> Iterator[Bindings | DeviceBindings]:
-        """What the computing steps of a stage leave of the bindings that it has collected."""
+    def _computed(self, stage: Stage, copied: Bindings | None) -> Iterator[Bindings | DeviceBindings]:
+        """What the computing steps of a stage leave of the bindings that it has collected, or `copied`."""
         if stage.on_device and not self.in_hindsight:
             from gpuengine.evaluation.rules.device_steps import computed_on_device
 
             assert stage.buffer is not None
             columns = dict(zip(stage.collected, stage.buffer.device_columns(), strict=True))
             given = DeviceBindings(columns, stage.buffer.count)
-            steps = [(one.step, one.domain) for one in stage.computations]
+            steps = [(one.step, one.domain) for one in stage.computations if isinstance(one, Computation)]
             stop, helpers = stage.program.stop, self._helpers(stage)
             yield from computed_on_device(steps, given, self.database, self.backend, stop, helpers)
             return
-        bindings = _unload(stage)
+        bindings = _unload(stage) if copied is None else copied
         if not self.in_hindsight:
             yield from self._after(stage, bindings)
             return
@@ -266,9 +300,9 @@ class BodyProgram:
         """Run all stages before one of them; the bindings that it reads."""
         stage = self.stages[number - 1]
         for span in self._spans(number - 1, start, end):
-            for _ in _chunks(stage, *span):
+            for copied in stage.copied(*span) if stage.copies else _chunks(stage, *span):
                 check_memory("what a body computes")
-                for bindings in self._computed(stage):
+                for bindings in self._computed(stage, copied):
                     self.database.refresh_values()
                     yield bindings
                 if stage.program.stop[0]:
@@ -345,13 +379,11 @@ class _Compiler:
         steps = [one for step in self.plan.steps for one in self._of_one_kind(step)]
         builder, driver, rows, inputs = self._first_driver(steps, given)
         while steps:
-            step = steps[0]
-            if self._is_relational(step, builder):
+            computed = self._next_computed(steps, builder)
+            if not computed:
                 self._add(builder, steps.pop(0))
                 continue
-            computed = [steps.pop(0)]
-            while steps and not self._is_relational(steps[0], builder):
-                computed.append(steps.pop(0))
+            del steps[: len(computed)]
             builder, driver, rows, inputs = self._cut(builder, driver, rows, inputs, computed, steps)
         self._finish(builder, driver, rows, inputs)
         return BodyProgram(
@@ -394,6 +426,27 @@ class _Compiler:
 
     def _reads_table(self, literal: Literal) -> bool:
         return _reads_table(literal, self.database)
+
+    def _next_computed(self, steps: Sequence[Step], builder: JoinBuilder) -> list[Step]:
+        """The next steps that are computed together; none if the first is the pipeline's.
+
+        On the host, comparisons that a pipeline could do go along with those that it can't: behind them, and
+        before them if nothing else comes between a driver and them.
+        """
+        bound = frozenset(builder.registers)
+        found: list[Step] = []
+        kept = 0
+        for step in steps:
+            is_relational = self._is_relational(step, builder)
+            if is_relational and not (self.backend.on_host and goes_along(step.literal, bound)):
+                break
+            found.append(step)
+            bound |= literal_variables(step.literal)
+            if not is_relational:
+                kept = len(found)
+        if kept and builder.operations and self._is_relational(steps[0], builder):
+            return []
+        return found if kept else []
 
     def _of_one_kind(self, step: Step) -> list[Step]:
         """A step whose atoms compete, as steps that read tables or none: others are checked after them.
@@ -456,9 +509,9 @@ class _Compiler:
         needed = self._needed([*computed, *rest])
         kept = tuple(variable for variable in builder.registers if variable in needed)
         pipeline = builder.collect(driver, kept)
-        computations = tuple(Computation(step, self._domain(step.position)) for step in computed)
-        self._add_stage(pipeline, rows, inputs, builder, kept, computations)
         after = self._needed(rest)
+        computations = tuple(Computation(step, self._domain(step.position)) for step in computed)
+        self._add_stage(pipeline, rows, inputs, builder, kept, computations, after)
         bound = {*kept, *(variable for step in computed for variable in literal_variables(step.literal))}
         following = tuple(sorted(bound & after, key=lambda variable: variable.name))
         fresh = self._builder()
@@ -485,17 +538,29 @@ class _Compiler:
         builder: JoinBuilder,
         collected: tuple[Variable, ...],
         computations: tuple[Computation, ...] = (),
+        after: frozenset[Variable] = frozenset(),
     ) -> None:
-        """Add a stage that collects."""
+        """Add a stage that collects, with what is computed of that for what comes `after`."""
         program = self.backend.program(pipeline, self.stop)
         steps = [(one.step, one.domain) for one in computations]
         on_device = bool(steps) and self._can_compute_on_device(steps, collected)
         buffer = self.backend.rows(len(collected), CHUNK_ROWS * (_DEVICE_CHUNKS if on_device else 1))
+        computing: tuple[Computation | Calculation, ...] = computations
+        if not on_device:
+            computing = _grouped(computations, collected, after, self.database)
+        copies = bool(computations) and not on_device and self._copies(pipeline)
         self.stages.append(
             Stage(
-                pipeline, program, rows, inputs, builder.registers, collected, computations, buffer, on_device
+                pipeline, program, rows, inputs, builder.registers, collected, computing, buffer, on_device,
+                copies,
             )
-        )
+        )  # fmt: skip
+
+    def _copies(self, pipeline: Pipeline) -> bool:
+        """Does a pipeline on the host collect columns of its driver, whatever is in them?"""
+        bindings = pipeline.driver.bindings
+        is_bare = not pipeline.operations and min(bindings, default=IGNORE) >= IGNORE
+        return self.backend.on_host and is_bare and set(pipeline.sink.registers) <= set(bindings)
 
     def _can_compute_on_device(self, steps: Steps, bound: Iterable[Variable]) -> bool:
         if self.backend.on_host:
@@ -509,6 +574,31 @@ def _reads_table(literal: Literal, database: Database) -> bool:
     atom = literal.atom if isinstance(literal, Negation) else literal
     assert isinstance(atom, Atom)
     return database.tables[atom.relation].is_listed
+
+
+def _grouped(
+    computations: Sequence[Computation],
+    collected: Iterable[Variable],
+    after: frozenset[Variable],
+    database: Database,
+) -> tuple[Computation | Calculation, ...]:
+    """Computing steps, with each run of comparisons on numbers as one calculation."""
+    result: list[Computation | Calculation] = []
+    bound = frozenset(collected)
+    rest = list(computations)
+    while rest:
+        inside, run = bound, list[Comparison]()
+        while len(run) < len(rest) and goes_along(rest[len(run)].step.literal, inside):
+            literal = rest[len(run)].step.literal
+            assert isinstance(literal, Comparison)
+            run.append(literal)
+            inside |= literal_variables(literal)
+        taken = max(1, len(run))
+        needed = after.union(*(literal_variables(one.step.literal) for one in rest[taken:]))
+        result.append(calculation_of(run, bound, needed, database.dictionary) if run else rest[0])
+        bound = inside & needed if run else bound | literal_variables(rest[0].step.literal)
+        del rest[:taken]
+    return tuple(result)
 
 
 def _tables(
@@ -554,7 +644,7 @@ def _load(stage: Stage, bindings: Bindings | DeviceBindings) -> tuple[int, int]:
 
 
 def _computed(
-    computations: Sequence[Computation],
+    computations: Sequence[Computation | Calculation],
     bindings: Bindings,
     database: Database,
     stop: np.ndarray,
@@ -571,7 +661,11 @@ def _computed(
         yield bindings
         return
     first, *rest = computations
-    if isinstance(first.step.literal, Atom | Negation):
+    if isinstance(first, Calculation):
+        with database.host_work.counting(HostOperation.COMPUTATION, database.host_work.rule, bindings.rows):
+            first.apply(bindings, database.dictionary)
+        yield from _computed(rest, bindings, database, stop, known, once)
+    elif isinstance(first.step.literal, Atom | Negation):
         reading = read_scheme(first.step, first.domain, bindings, database, stop)
         for made in database.host_work.each(
             HostOperation.READ, _relation(first.step.literal), reading, lambda some: some.rows

@@ -17,6 +17,7 @@ from gpuengine.evaluation.rules.body import BodyProgram, compile_body, is_relati
 from gpuengine.evaluation.rules.bounds import flow_bounds, widen_head
 from gpuengine.evaluation.rules.context import Context
 from gpuengine.evaluation.rules.multiway_join import MultiwayJoin
+from gpuengine.evaluation.rules.parallel_body import can_run_in_parallel, insert_in_parallel
 from gpuengine.kernels.contract import IGNORE, Status
 from gpuengine.kernels.cpu.program import Program as CpuProgram
 from gpuengine.language.program import (
@@ -345,11 +346,29 @@ class VariantRunner:
         return program.candidates - before
 
     def _run_computing(self, body: BodyProgram, variant: Variant, head: Table) -> int:
+        start, end = self._driver_span(body, variant)
+        if self.context.workers.threads > 1 and end - start > _SMALL_COPY and can_run_in_parallel(body):
+            return self._compute_in_parallel(body, variant, head, (start, end))
         candidates = 0
-        for start, end in body.final_inputs(*self._driver_span(body, variant)):
+        for first, stop in body.final_inputs(start, end):
             self._widen_head(body, variant, head)
-            candidates += self._insert_last(body, variant, head, start, end)
+            candidates += self._insert_last(body, variant, head, first, stop)
         return candidates
+
+    def _compute_in_parallel(
+        self, body: BodyProgram, variant: Variant, head: Table, span: tuple[int, int]
+    ) -> int:
+        work = self.context.progress.host_work
+        with work.counting(HostOperation.COMPUTATION, work.rule, span[1] - span[0]):
+            return insert_in_parallel(
+                body,
+                variant.rule.head.args,
+                head,
+                span,
+                self.context.workers,
+                lambda needed: self._widen_for(needed, head),
+                lambda: self.context.check_budget(head, variant.rule.text),
+            )
 
     def _run_into_scheme(self, body: BodyProgram, variant: Variant, head: Scheme) -> tuple[int, int]:
         """Schedule what a variant derives in a scheme; the bindings seen, and the facts taken."""
@@ -403,12 +422,16 @@ class VariantRunner:
             raise Interrupted("stopped")
 
     def _widen_head(self, body: BodyProgram, variant: Variant, head: Table) -> None:
-        """Admit the ids that were computed, and let them flow on to the stratum's other heads."""
+        """Admit the ids that were computed."""
+        args = variant.rule.head.args
+        self._widen_for([body.input_bounds(arg) if isinstance(arg, Variable) else None for arg in args], head)
+
+    def _widen_for(self, needed: Sequence[tuple[int, int] | None], head: Table) -> None:
+        """Admit ids within bounds, None where nothing was computed, in the stratum's others too."""
         bounds = list(head.bounds)
-        for column, arg in enumerate(variant.rule.head.args):
-            needed = body.input_bounds(arg) if isinstance(arg, Variable) else None
-            if needed is not None:
-                bounds[column] = _stretch(bounds[column], *needed)
+        for column, inside in enumerate(needed):
+            if inside is not None:
+                bounds[column] = _stretch(bounds[column], *inside)
         if bounds != head.bounds:
             head.widen(bounds)
             flow_bounds(self.bound_rules, self.context.database)
