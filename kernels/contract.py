@@ -89,6 +89,19 @@ class Status(IntEnum):
     OUTSIDE = 4
 
 
+class RoundsEnd(IntEnum):
+    """Why rounds that were run ahead came to an end.
+
+    MORE: all that were asked for are complete. LARGE: the next one is too large. FULL: some head has no room,
+    and the round that needed it is not complete.
+    """
+
+    MORE = 0
+    FIXPOINT = 1
+    LARGE = 2
+    FULL = 3
+
+
 class Operator(IntEnum):
     """What a step of `Compute` does; the numbers are those of `cpu.code`.
 
@@ -446,6 +459,22 @@ class Program(Protocol):
         """Go on after FULL."""
 
 
+class RoundsAhead(Protocol):
+    """Rounds of a recursion, of which many run before the host asks how they ended: one thread at a time.
+
+    `candidates` are about how many bindings have reached the sink of each pipeline so far.
+    """
+
+    candidates: list[int]
+
+    def run(self, rounds: int) -> tuple[RoundsEnd, int]:
+        """Run up to so many; why they ended, and how many are complete. Rows grow, and deltas move on.
+
+        Pipelines insert, each into rows with a set that have room. After FULL the sets of all heads are to be
+        forgotten: they may hold what the rows do not; then the round is run again from its beginning.
+        """
+
+
 class Calculator(Protocol):
     """Computes on columns of ids that are a device's; bindings stay where they are.
 
@@ -508,6 +537,12 @@ class Backend(Protocol):
     def keyset(self, arity: int, bounds: Bounds, capacity: int = 0) -> KeySet: ...
     def index(self, rows: OwnRows, keys: Sequence[int], bounds: Bounds) -> RowIndex: ...
     def program(self, pipeline: Pipeline, stop: np.ndarray) -> Program: ...
+    def rounds_ahead(self, pipelines: Sequence[tuple[Pipeline, OwnRows]]) -> RoundsAhead | None:
+        """The rounds of pipelines, each driven by the delta of rows, with the rows that it inserts into.
+
+        None if the backend can't run these so. The rows may not be indexed meanwhile.
+        """
+
     def column(self, ids: Array) -> Array:
         """Ids from host memory, or the backend's own, as a column in the backend's memory."""
 

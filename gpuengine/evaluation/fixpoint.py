@@ -56,7 +56,10 @@ def evaluate_stratum(stratum: StratumEvaluation) -> None:
         bodies = stratum.prepare()
         small = stratum.small_bodies(bodies) if not was_large else None
         stratum.keep_indexes((*bodies, *(small or ())))
-        if small is None:
+        ahead = stratum.rounds_ahead(bodies)
+        if ahead is not None:
+            stratum.run_ahead(ahead)
+        elif small is None:
             was_large = stratum.run_round() > SMALL_WORK
         else:
             was_large = stratum.run_small_rounds(small) in (Outcome.LARGE, Outcome.OUTSIDE)

@@ -37,6 +37,9 @@ class CpuBackend:
     def program(self, pipeline: Pipeline, stop: np.ndarray) -> Program:
         return Program(pipeline, stop)
 
+    def rounds_ahead(self, pipelines: Sequence[tuple[Pipeline, Rows]]) -> None:
+        """The host has its own loop, in `rounds`."""
+
     def column(self, ids: Array) -> np.ndarray:
         """A NumPy array is taken as it is."""
         return np.ascontiguousarray(ids, np.uint32)

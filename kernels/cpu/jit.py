@@ -29,7 +29,7 @@ import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -108,6 +108,24 @@ class Kernel:
                 self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *args)(
                     address
                 )
+
+    def prepare(self, *args: Any) -> Callable[[], None]:
+        """A call to be made often, of a kernel that gives no result; its arrays stay alive with it."""
+        if CHECKED:
+            return partial(self._again, args)
+        if self._call is None:
+            self.load()
+        call, out, error = self._call, ctypes.c_int64(), ctypes.c_void_p()
+        plain = [data_address(a) if isinstance(a, np.ndarray) else a for a in args]
+        places = ctypes.addressof(out), ctypes.addressof(error)
+
+        def again(_kept: Any = (args, out, error)) -> None:
+            call(*places, *plain)
+
+        return again
+
+    def _again(self, args: tuple[Any, ...]) -> None:
+        self(*args)
 
     def __call__(self, *args: Any) -> int:
         if self._call is None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpuengine.kernels.contract import Backend, Calculator, Pipeline
+from gpuengine.kernels.cuda.ahead import RoundsAhead, plan_ahead
 from gpuengine.kernels.cuda.calculation import Calculator as DeviceCalculator
 from gpuengine.kernels.cuda.columns import mark_first_of_equal, pack_pairs, take_every, unpack_pairs
 from gpuengine.kernels.cuda.devices.device import Array, Device, Statistics
@@ -54,6 +55,9 @@ class CudaBackend:
 
     def program(self, pipeline: Pipeline, stop: np.ndarray | None = None) -> Program:
         return Program(self.device, pipeline, self._values, stop)
+
+    def rounds_ahead(self, pipelines: Sequence[tuple[Pipeline, Rows]]) -> RoundsAhead | None:
+        return plan_ahead(self.device, pipelines)
 
     def column(self, ids: Any) -> Array:
         """A column of ids in the device's memory; not copied if it is there already."""

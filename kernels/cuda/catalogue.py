@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuengine.kernels.cuda import (
+    ahead_kernels,
     calculation_kernels,
     columns,
     exchange,
@@ -21,6 +22,7 @@ from gpuengine.kernels.cuda.primitives import (
 from gpuengine.kernels.cuda.spec import KERNELS
 
 MODULES = (
+    ahead_kernels,
     calculation_kernels,
     columns,
     exchange,

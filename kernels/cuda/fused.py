@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from gpuengine.kernels.contract import IGNORE, IndexProbe, Insert
 from gpuengine.kernels.cuda.devices.device import Array, Device
 from gpuengine.kernels.cuda.expansion import Found
 from gpuengine.kernels.cuda.join_kernels import TILE, expand_and_insert, pack_shape
+from gpuengine.kernels.cuda.keyset import KeySet
 from gpuengine.kernels.cuda.rows import Rows
 from gpuengine.kernels.cuda.set_kernels import BITMAP, WIDE
 
@@ -32,21 +35,7 @@ class FusedInsert:
 
         Returns how many rows it has then, and how many candidates there are in all.
         """
-        index, batch, keyset = found.probe.index, found.batch, sink.keyset
-        checks: list[Array] = []
-        for j, register in self.checks:
-            checks += [index.rows.device_column(j), batch.column(register)]
-        columns = [
-            index.rows.device_column(number) if from_match else batch.column(number)
-            for from_match, number in self.sources
-        ]
-        unused = columns[0]
-        checks += [unused] * (2 * _MOST_CHECKS - len(checks))
-        strides = list(keyset.strides) + [0] * (_MOST_COLUMNS - len(columns))
-        from_match = [from_match for from_match, _ in self.sources]
-        # Columns that are not there are read from where the first one is, times a stride of 0.
-        from_match += [from_match[0]] * (_MOST_COLUMNS - len(columns))
-        is_bitmap = keyset.kind == BITMAP
+        index, batch = found.probe.index, found.batch
         counter = device.full(2, out.count, np.uint64)
         device.launch(
             expand_and_insert,
@@ -58,6 +47,43 @@ class FusedInsert:
             *found.matches.starts,
             index.main.pairs,
             index.recent.pairs,
+            *self.arguments(device, sink.keyset, index.rows.device_column, batch.column),
+            out.data,
+            out.capacity,
+            counter,
+        )
+        rows, total = device.read(counter)
+        return int(rows), int(total)
+
+    @property
+    def registers(self) -> set[int]:
+        """The registers of the binding that are read."""
+        checked = {register for _, register in self.checks}
+        return checked | {number for from_match, number in self.sources if not from_match}
+
+    def arguments(
+        self,
+        device: Device,
+        keyset: KeySet,
+        matching: Callable[[int], Array],
+        bound: Callable[[int], Array],
+    ) -> list[Any]:
+        """What a kernel is passed for the shape, the checks, the head's columns and its set.
+
+        `matching` has the columns of what is probed by number, `bound` those of the bindings by register.
+        """
+        checks: list[Array] = []
+        for j, register in self.checks:
+            checks += [matching(j), bound(register)]
+        columns = [matching(number) if from_match else bound(number) for from_match, number in self.sources]
+        unused = columns[0]
+        checks += [unused] * (2 * _MOST_CHECKS - len(checks))
+        strides = list(keyset.strides) + [0] * (_MOST_COLUMNS - len(columns))
+        from_match = [from_match for from_match, _ in self.sources]
+        # Columns that are not there are read from where the first one is, times a stride of 0.
+        from_match += [from_match[0]] * (_MOST_COLUMNS - len(columns))
+        is_bitmap = keyset.kind == BITMAP
+        return [
             pack_shape(len(columns), len(self.checks), is_bitmap, from_match),
             *checks,
             *columns,
@@ -67,12 +93,7 @@ class FusedInsert:
             keyset.table if is_bitmap else device.empty(1, np.uint32),
             device.empty(1, np.uint64) if is_bitmap else keyset.table,
             0 if is_bitmap else keyset.mask,
-            out.data,
-            out.capacity,
-            counter,
-        )
-        rows, total = device.read(counter)
-        return int(rows), int(total)
+        ]
 
 
 def plan_fused(probe: IndexProbe, sink: Insert) -> FusedInsert | None:

@@ -24,6 +24,23 @@ def hashed_key(first, second):
     return mix(np.uint64(first) << np.uint64(32) | np.uint64(second)) >> np.uint64(32)
 
 
+@device_function
+def key_of(mode, first, first_low, first_high, second, second_low, second_high):
+    """The key of a binding's ids; -1 if no row can have them."""
+    inside = first >= first_low and first < first_high
+    if mode != 0:
+        inside = inside and second >= second_low and second < second_high
+    key = np.int64(-1)
+    if inside:
+        if mode == 2:
+            key = np.int64(hashed_key(first, second))
+        elif mode == 1:
+            key = (first - first_low) * (second_high - second_low) + second - second_low
+        else:
+            key = first - first_low
+    return key
+
+
 @device_kernel("i8, i8, u4*, i8, u4*, i8, i8, u8*", streamed=16)
 def make_pairs(i, mode, first_row, first, first_low, second, second_low, extent, pairs):
     """Row ``first_row + i`` with its key; columns are given from that row on."""
@@ -78,16 +95,8 @@ def find_matches(
     second = np.int64(seconds[i])
     main_counts[i] = 0
     counts[i] = 0
-    inside = first >= first_low and first < first_high
-    if mode != 0:
-        inside = inside and second >= second_low and second < second_high
-    if inside:
-        if mode == 2:
-            key = np.int64(hashed_key(first, second))
-        elif mode == 1:
-            key = (first - first_low) * (second_high - second_low) + second - second_low
-        else:
-            key = first - first_low
+    key = key_of(mode, first, first_low, first_high, second, second_low, second_high)
+    if key >= 0:
         bottom = np.uint64(key) << np.uint64(32)
         top = bottom | np.uint64(row_end)
         bucket = key >> main_shift

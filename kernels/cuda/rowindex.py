@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -92,6 +93,18 @@ class RowIndex:
     def nbytes(self) -> int:
         return self.main.nbytes + (self.recent.nbytes if self.recent is not self.main else 0)
 
+    @property
+    def look_up(self) -> tuple[Any, ...]:
+        """What a kernel is passed to look keys up: their mode and bounds, and then the runs."""
+        (first_low, first_high), (second_low, second_high) = self.bounds[0], self.bounds[-1]
+        main, recent = self.main, self.recent
+        return (
+            *(self._mode, first_low, first_high, second_low, second_high),
+            int(len(recent.pairs) > 0),
+            *(main.pairs, main.directory, main.shift),
+            *(recent.pairs, recent.directory, recent.shift),
+        )
+
     def build(self, exact: bool) -> None:
         """Index all rows up to the delta's end; on a device `exact` makes no difference."""
         self.main = self._run(self._sorted_pairs(0, self.rows.delta[1]))
@@ -118,25 +131,15 @@ class RowIndex:
         device = self.device
         row_end = self.rows.delta[0] if domain is Domain.OLD else _ROW_LIMIT
         found = Matches(*(device.empty(count, np.uint32) for _ in range(4)))
-        (first_low, first_high), (second_low, second_high) = self.bounds[0], self.bounds[-1]
+        ends, runs = self.look_up[:5], self.look_up[5:]
         device.launch(
             find_matches,
             count,
-            self._mode,
-            first_low,
-            first_high,
-            second_low,
-            second_high,
+            *ends,
             columns[0],
             columns[-1],
             row_end,
-            int(len(self.recent.pairs) > 0),
-            self.main.pairs,
-            self.main.directory,
-            self.main.shift,
-            self.recent.pairs,
-            self.recent.directory,
-            self.recent.shift,
+            *runs,
             found.main_starts,
             found.main_counts,
             found.recent_starts,

@@ -56,6 +56,30 @@ def insert_slot(table, mask, key):
 
 
 @device_function
+def insert_slot_nearby(table, mask, key):
+    """1 if the key was not in the table before, 0 if it was, and 2 if the search got too far from its slot.
+
+    So it ends in a table that others fill up meanwhile.
+    """
+    slot = np.int64(mix(key) & mask)
+    end = slot + np.int64(2048)
+    result = np.int64(2)
+    while slot < end:
+        place = np.int64(np.uint64(slot) & mask)
+        seen = table[place]
+        if seen == np.uint64(EMPTY):
+            seen = compare_and_swap(table, place, np.uint64(EMPTY), key)
+            if seen == np.uint64(EMPTY):
+                result = np.int64(1)
+                break
+        if seen == key:
+            result = np.int64(0)
+            break
+        slot += 1
+    return result
+
+
+@device_function
 def find_slot(table, mask, key):
     """Is the key in the table?"""
     slot = np.int64(mix(key) & mask)

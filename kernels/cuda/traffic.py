@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from gpuengine.kernels.cuda.backend import CudaBackend
-from gpuengine.kernels.cuda.devices.device import Array
+from gpuengine.kernels.cuda.devices.device import Array, Prepared
 from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
 from gpuengine.kernels.cuda.rows import Rows
 from gpuengine.kernels.cuda.spec import DeviceKernel
@@ -95,6 +95,23 @@ class MeteredDevice(EmulatedDevice):
     def _launch(self, kernel: DeviceKernel, items: int, args: tuple[Any, ...]) -> None:
         self._move(kernel.name, items * (kernel.streamed + SECTOR * kernel.random), 1)
         super()._launch(kernel, items, args)
+
+    def _prepare(self, kernel: DeviceKernel, items: int, args: tuple[Any, ...]) -> Prepared:
+        begin = EmulatedDevice._prepare(self, kernel, items, args)
+
+        def launch() -> None:
+            self._move(kernel.name, 0, 1)
+            begin()
+
+        return launch
+
+    def count_work(self, kernel: DeviceKernel, items: int) -> None:
+        super().count_work(kernel, items)
+        moved = items * (kernel.streamed + SECTOR * kernel.random)
+        self.traffic.moved[kernel.name] += moved
+        # It was done before the wait that told of it.
+        self.traffic.spans[-1].moved += moved
+        self._round.moved += moved
 
     def _fill(self, array: Array, value: int) -> None:
         self._move("fill", array.nbytes, 1)

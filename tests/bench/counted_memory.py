@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuengine.kernels.cuda.devices.device import Prepared
 from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice, host_kernel
 from gpuengine.kernels.cuda.spec import DeviceKernel
 
@@ -49,6 +50,7 @@ class CountingDevice(EmulatedDevice):
 
     def __init__(self) -> None:
         super().__init__(threads=1)
+        self.concurrency = WARPS_OF_A_LAUNCH * WARP
         self.sampled: Counter[str] = Counter()
         self.moved: Counter[str] = Counter()
 
@@ -60,10 +62,24 @@ class CountingDevice(EmulatedDevice):
                 first = (items - WARP) * (2 * number + 1) // (2 * warps) // WARP * WARP
                 host_kernel(kernel)(done, first, *args)
                 self._count(kernel, first, args)
+                self.sampled[kernel.name] += WARP
                 done = first + WARP
         host_kernel(kernel)(done, items, *args)
 
-    def _count(self, kernel: DeviceKernel, first: int, args: tuple[Any, ...]) -> None:
+    def _prepare(self, kernel: DeviceKernel, items: int, args: tuple[Any, ...]) -> Prepared:
+        """All workers run in Python, in warps; what they did is told afterwards."""
+
+        def launch() -> None:
+            for first in range(0, items, WARP):
+                self._count(kernel, first, args, min(WARP, items - first))
+
+        return launch
+
+    def count_work(self, kernel: DeviceKernel, items: int) -> None:
+        super().count_work(kernel, items)
+        self.sampled[kernel.name] += items
+
+    def _count(self, kernel: DeviceKernel, first: int, args: tuple[Any, ...], items: int = WARP) -> None:
         read: set[int] = set()
         written: set[int] = set()
         counted = [
@@ -71,7 +87,6 @@ class CountingDevice(EmulatedDevice):
             for code, argument in zip(kernel.signature, args, strict=True)
         ]
         with np.errstate(over="ignore"):
-            for item in range(first, first + WARP):
+            for item in range(first, first + items):
                 kernel.body(np.int64(item), *counted)
-        self.sampled[kernel.name] += WARP
         self.moved[kernel.name] += SECTOR * (len(read) + len(written))

@@ -48,12 +48,12 @@ def test_what_a_run_asks_is_counted(tiny: Prepared) -> None:
     # No shortest path has more than three edges; the fourth round finds nothing new.
     assert counted.rounds == 4
     assert counted.launches <= counted.kernels
-    assert counted.items["find_matches"] == 10
+    assert counted.items["match_delta"] == 10
     assert sum(span["waits"] for span in counted.by_round) == counted.syncs
     assert sum(span["moved"] for span in counted.by_round) == counted.moved_bytes
     assert sum(span["sent"] for span in counted.by_round) == counted.uploaded > 0
-    assert counted.moved["find_matches"] == 10 * (
-        KERNELS["find_matches"].streamed + SECTOR * KERNELS["find_matches"].random
+    assert counted.moved["match_delta"] == 10 * (
+        KERNELS["match_delta"].streamed + SECTOR * KERNELS["match_delta"].random
     )
     assert 0 < counted.peak_bytes < 1 << 24
     assert counted.model_seconds is not None and counted.model_seconds.keys() == {gpu.name for gpu in GPUS}

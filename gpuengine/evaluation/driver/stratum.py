@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from gpuengine.errors import Interrupted
 from gpuengine.evaluation.driver.applicability import applicable, can_apply
+from gpuengine.evaluation.driver.device_rounds import DeviceRounds
 from gpuengine.evaluation.driver.divergence import Divergence
 from gpuengine.evaluation.driver.node_tables import StratumNodes
 from gpuengine.evaluation.driver.scheme_choice import StratumSchemes
@@ -36,6 +37,8 @@ from gpuengine.schemes.table import Table, as_table, tables_among
 
 SMALL_WORK = 100_000
 """Rounds with fewer candidates than this stay in the compiled loop."""
+_MOST_MISSED = 5
+"""Where rounds ahead are too large for so many times, they are not tried at each, but every 16th."""
 _KNOWN_FACTS = 1000
 _RECONSIDER_GROWTH = 4
 T = TypeVar("T")
@@ -69,6 +72,8 @@ class StratumEvaluation:
         self.delta = 0
         self._added: list[str] = []
         self._considered: dict[Rule, int] = {}
+        self._ahead: DeviceRounds | None = None
+        self._alone = self._missed = 0
 
     @contextmanager
     def failing_by_rule(self) -> Iterator[None]:
@@ -397,26 +402,75 @@ class StratumEvaluation:
             outcome, rounds = loop.run(limits, self._before_growth)
             counted.rows = sum(body.candidates for body, _, _ in loop.programs) - sum(before)
         # The compiled loop does not time its variants one by one.
-        seconds = (time.perf_counter() - started) / len(loop.programs)
-        rules: dict[str, set[str]] = {}
-        for variant in self.recursive:
-            rules.setdefault(variant.rule.head.relation, set()).add(variant.rule.text)
-        told: set[str] = set()
-        for k, variant in enumerate(self.recursive):
-            body, _, head = loop.programs[k]
-            name, candidates = variant.rule.head.relation, body.candidates - before[k]
-            # Else nobody knows by which of them a fact came first, or which are selected.
-            is_counted = len(rules[name]) == 1 and name not in self.selectors
-            derived = len(head) - sizes[k] if is_counted and name not in told else 0
-            told.add(name)
-            uncounted = 0 if is_counted else candidates
-            self.context.note(variant.rule, seconds, candidates, derived, uncounted=uncounted)
+        seconds = time.perf_counter() - started
+        seen = [body.candidates - then for (body, _, _), then in zip(loop.programs, before, strict=True)]
+        self._note_rounds(self.recursive, seconds, seen, sizes)
         if outcome is Outcome.OUTSIDE:
             self.runner.admit_row(self.recursive[loop.suspended], loop.row_outside())
         self._finish_round(rounds)
         if outcome is Outcome.UNTOLD:
             self._end_round()
         return outcome
+
+    def _note_rounds(
+        self, variants: Sequence[Variant], seconds: float, seen: Sequence[int], sizes: Sequence[int]
+    ) -> None:
+        """Note what variants did together: the candidates of each, and how large its head was before."""
+        rules: dict[str, set[str]] = {}
+        for variant in variants:
+            rules.setdefault(variant.rule.head.relation, set()).add(variant.rule.text)
+        told: set[str] = set()
+        for variant, candidates, size in zip(variants, seen, sizes, strict=True):
+            name = variant.rule.head.relation
+            # Else nobody knows by which of them a fact came first, or which are selected.
+            is_counted = len(rules[name]) == 1 and name not in self.selectors
+            derived = len(self._table(variant.rule.head)) - size if is_counted and name not in told else 0
+            told.add(name)
+            uncounted = 0 if is_counted else candidates
+            self.context.note(variant.rule, seconds / len(variants), candidates, derived, uncounted=uncounted)
+
+    def rounds_ahead(self, bodies: Sequence[BodyProgram]) -> DeviceRounds | None:
+        """The variants as a device runs many rounds of them before it is waited for; None if it can't."""
+        if self._alone:
+            self._alone -= 1
+            return None
+        if self._ahead is None or not self._ahead.is_of(self.recursive, bodies):
+            self._ahead = self._find_ahead(bodies)
+        return self._ahead
+
+    def _find_ahead(self, bodies: Sequence[BodyProgram]) -> DeviceRounds | None:
+        backend = self.placement.current
+        if backend.on_host or len(self.tables) < len(self.schemes) or self.modules.closing or self.selectors:
+            return None
+        if self.context.plan.size_limits or any(table.indexes for table in self.tables):
+            return None
+        pipelines = []
+        for variant, body in zip(self.recursive, bodies, strict=True):
+            starts_with_delta = body.body_plan.steps[0].position == variant.delta
+            if not body.is_pure or body.impossible or variant.delta is None or not starts_with_delta:
+                return None
+            pipelines.append((body.stages[0].pipeline, self._table(variant.rule.head).rows))
+        ahead = backend.rounds_ahead(pipelines)
+        return None if ahead is None else DeviceRounds(ahead, self.recursive, bodies)
+
+    def run_ahead(self, ahead: DeviceRounds) -> None:
+        """Have the device run rounds; one that had no room, or is too large, is next and runs alone."""
+        heads = [self._table(variant.rule.head) for variant in ahead.variants]
+        before, sizes = ahead.candidates, [len(head) for head in heads]
+        started = time.perf_counter()
+        is_complete, rounds = True, 0
+
+        def run() -> None:
+            nonlocal is_complete, rounds
+            if ahead.is_current:  # else there was no memory, and tables are elsewhere or made anew
+                is_complete, rounds = ahead.run(heads, self.delta, self._before_growth)
+
+        self.retrying(run)
+        seen = [now - then for now, then in zip(ahead.candidates, before, strict=True)]
+        self._note_rounds(ahead.variants, time.perf_counter() - started, seen, sizes)
+        self._missed = 0 if rounds else self._missed + 1
+        self._alone = 1 << min(self._missed, _MOST_MISSED) >> 1 if is_complete else 1
+        self._finish_round(rounds)
 
     def _before_growth(self, number: int) -> None:
         """The variant of that number needs more room, for its head or for what it computes."""

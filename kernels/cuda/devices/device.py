@@ -41,6 +41,10 @@ class Statistics:
     """Items by kernel, and elements by library operation."""
 
 
+Prepared = Callable[[], None]
+"""A launch whose arguments are packed: call it as often as you like. Its arrays stay alive with it."""
+
+
 class Spillable(Protocol):
     """Memory that may leave the device for a while; `last_used` is the device's."""
 
@@ -108,6 +112,20 @@ class Device(ABC):
             self.statistics.launches += 1
             self.statistics.items[kernel.name] += items
             self._launch(kernel, items, args)
+
+    def prepare(self, kernel: DeviceKernel, items: int, *args: Any) -> Prepared:
+        """A launch to be begun later, and many times; what work it finds `count_work` is told."""
+        begin = self._prepare(kernel, items, args)
+
+        def launch() -> None:
+            self.statistics.launches += 1
+            begin()
+
+        return launch
+
+    def count_work(self, kernel: DeviceKernel, items: int) -> None:
+        """Count the items that prepared launches of a kernel have done before the last wait."""
+        self.statistics.items[kernel.name] += items
 
     def read(self, array: Array) -> np.ndarray:
         """A small array's content, after everything before it is done."""
@@ -254,6 +272,10 @@ class Device(ABC):
     @abstractmethod
     def _launch(self, kernel: DeviceKernel, items: int, args: tuple[Any, ...]) -> None: ...
 
+    def _prepare(self, kernel: DeviceKernel, items: int, args: tuple[Any, ...]) -> Prepared:
+        """What begins a launch."""
+        return lambda: self._launch(kernel, items, args)
+
     @abstractmethod
     def _download(self, array: Array) -> np.ndarray: ...
 
@@ -274,8 +296,10 @@ class HostArrays(Device):
         self._in_use = 0
 
     def launch(self, kernel: DeviceKernel, items: int, *args: Any) -> None:
-        plain = [_plain(code, argument) for code, argument in zip(kernel.signature, args, strict=True)]
-        super().launch(kernel, items, *plain)
+        super().launch(kernel, items, *_all_plain(kernel, args))
+
+    def prepare(self, kernel: DeviceKernel, items: int, *args: Any) -> Prepared:
+        return super().prepare(kernel, items, *_all_plain(kernel, args))
 
     def owns(self, array: Any) -> bool:
         return isinstance(array, HostArray)
@@ -360,6 +384,10 @@ class HostArrays(Device):
 
 
 _WORDS = {"u8*": np.uint64, "i8*": np.int64, "f8*": np.float64}
+
+
+def _all_plain(kernel: DeviceKernel, args: tuple[Any, ...]) -> list[Any]:
+    return [_plain(code, argument) for code, argument in zip(kernel.signature, args, strict=True)]
 
 
 def _plain(code: str, argument: Any) -> Any:

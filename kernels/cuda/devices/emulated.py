@@ -16,7 +16,7 @@ from typing import Any
 
 from gpuengine.kernels.cpu.jit import Kernel, device, intrinsic_of, source_contents
 from gpuengine.kernels.cuda.atomics import compiled_atomics
-from gpuengine.kernels.cuda.devices.device import HostArrays
+from gpuengine.kernels.cuda.devices.device import HostArrays, Prepared
 from gpuengine.kernels.cuda.spec import AtomicOperation, DeviceKernel, bind, entry_point
 
 _ENTRY = """
@@ -48,6 +48,10 @@ class EmulatedDevice(HostArrays):
         piece = max(_PIECE, items // (8 * self.threads))
         spans = [(start, min(start + piece, items)) for start in range(0, items, piece)]
         list(self._pool.map(lambda span: run(*span, *args), spans))
+
+    def _prepare(self, kernel: DeviceKernel, items: int, args: tuple[Any, ...]) -> Prepared:
+        """Workers take turns: they are as many as threads, and a round should not wait for those to start."""
+        return host_kernel(kernel).prepare(0, items, *args)
 
 
 @cache

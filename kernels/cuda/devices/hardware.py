@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuengine.kernels.contract import DeviceError, DeviceMemoryError, DeviceUnavailable, PackageMissing
 from gpuengine.kernels.cuda.devices.assemble import ARCHITECTURES, symbol
-from gpuengine.kernels.cuda.devices.device import Array, Device
+from gpuengine.kernels.cuda.devices.device import Array, Device, Prepared
 from gpuengine.kernels.cuda.devices.module_cache import module_file
 from gpuengine.kernels.cuda.spec import DeviceKernel
 
@@ -166,6 +166,9 @@ class GpuDevice(Device):
         return array
 
     def _launch(self, kernel: DeviceKernel, items: int, args: tuple[Any, ...]) -> None:
+        self._prepare(kernel, items, args)()
+
+    def _prepare(self, kernel: DeviceKernel, items: int, args: tuple[Any, ...]) -> Prepared:
         function = self._functions.get(kernel)
         if function is None:
             path = module_file(kernel, self.capability)
@@ -178,8 +181,12 @@ class GpuDevice(Device):
                 raise TypeError(f"kernel {kernel.name} takes {code}, not {type(argument).__name__}")
             words.append(argument if is_array else _SCALARS[code](argument))
         blocks = min(-(-items // BLOCK), self._most_blocks)
-        self._begun.append(kernel.name)
-        self._heard(self._calls.launch, function, blocks, BLOCK, words)
+
+        def launch() -> None:
+            self._begun.append(kernel.name)
+            self._heard(self._calls.launch, function, blocks, BLOCK, words)
+
+        return launch
 
     def _heard(self, call: Callable[..., Any], *args: Any) -> Any:
         """A call that may report an error of the device, its own or one of what was begun before."""

@@ -114,12 +114,13 @@ def all_checks() -> list[Check]:
         joins,
         pipelines,
         positions,
+        rounds,
         storage,
         timelines,
     )
 
     first = [*storage.CHECKS, *pipelines.CHECKS, *calculations.CHECKS, *groups.CHECKS, *joins.CHECKS]
-    return [*first, *positions.CHECKS, *timelines.CHECKS]
+    return [*first, *rounds.CHECKS, *positions.CHECKS, *timelines.CHECKS]
 
 
 def run_checks(

@@ -21,6 +21,7 @@ from gpuengine.kernels.cuda.devices import hardware
 from gpuengine.kernels.cuda.devices.assemble import symbol
 from gpuengine.kernels.cuda.devices.hardware import GpuDevice
 from gpuengine.kernels.cuda.primitives import CudaPrimitives
+from gpuengine.kernels.cuda.selftest import Check, rounds, run_check
 from gpuengine.kernels.cuda.spec import DeviceKernel
 from gpuengine.kernels.primitives import Primitives
 from tests.kernels.backends import REFERENCE, Backend, Row, drain, read_rows
@@ -75,6 +76,12 @@ def test_random_pipelines(shape: Callable[[int], Case], seed: int, room: int, cu
     device.chunk_items = chunk
     case = shape(seed)
     assert outcome_on(device, case, room, cut) == outcome(REFERENCE, case, 1, cut)
+
+
+@pytest.mark.parametrize("check", rounds.CHECKS, ids=lambda check: check.name)
+def test_rounds_that_run_ahead(check: Check) -> None:
+    """Many are begun before the stream is waited for; nothing of them is done before."""
+    assert run_check(check, GpuDevice(0, None, StandIn()), size=2000).message == ""
 
 
 #: What a device has of the primitives.
