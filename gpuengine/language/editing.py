@@ -355,6 +355,7 @@ def _go_on(
     declarations = Declarations(Flat(), before.declarations.environment, reporter)
     declarations.relations = before.declarations.relations
     declarations.functors = before.declarations.functors
+    declarations.lattices = before.declarations.lattices
     declarations.directives = before.declarations.directives
     rules = list(before.rules)
     for part in parts:
