@@ -106,7 +106,7 @@ class Maintainer:
         above = [variant.rule for later in self.plan.strata[number + 1 :] for variant in later.once]
         above += [variant.rule for later in self.plan.strata[number + 1 :] for variant in later.recursive]
         read = frozenset().union(*(body_relations(rule.body) for rule in above))
-        if any(selection.merge is None for selection in selections):  # only best values are maintained
+        if not all(selection.folds for selection in selections):  # what stays depends on the order of rounds
             return RecomputedStratum(stratum, rules, self.context, self.stated, read_above=read)
         return StratumMaintenance(rules, self.context, self.stated, read_above=read)
 
@@ -149,8 +149,7 @@ class Maintainer:
         deltas = UpdateDeltas(self.database.tables)
         begun = 0
         for stratum in self.strata:
-            if not stratum.derivations.is_counted:
-                stratum.derivations.recount()
+            stratum.count(added)
         try:
             stated = self.stated.apply(asked)
             self._change_underived(deltas, stated)

@@ -11,7 +11,7 @@ does not know any more: it goes whenever an instance goes that derives any value
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -25,80 +25,54 @@ from gpuengine.schemes.table_reads import is_row_of
 from gpuengine.terms.ranks import merits
 
 
-class MergedFacts:
-    """The facts of one relation: `offer` in a round, `apply` at its end, `bettered` when there is no more."""
+class KeptFacts:
+    """The facts of one relation: `offer` in a round, `apply` at its end, `bettered` when there is no more.
 
-    def __init__(self, name: str, merge: Merge, database: Database) -> None:
+    `values` are the columns of which one value stays for each key. A fact that is stated stays whatever is
+    derived, if it `stays_when_stated`; what goes takes out the facts of its key if that is said, or if it
+    is `always_by_key`.
+    """
+
+    stays_when_stated = True
+    always_by_key = True
+
+    def __init__(self, name: str, values: Collection[int], database: Database) -> None:
         self.name = name
-        self._database = database
-        self._value = merge.column
-        self._largest = merge.op == "max"
-        attributes = database.program.relations[name].attributes
-        self._type = attributes[merge.column].type
-        self._keys = [column for column in range(len(attributes)) if column != merge.column]
+        self.database = database
+        self.values = sorted(values)
+        self.types = [attribute.type for attribute in database.program.relations[name].attributes]
+        self.keys = [column for column in range(len(self.types)) if column not in self.values]
         self._waiting: list[list[np.ndarray]] = []
         self._bettered: list[list[np.ndarray]] = []
 
     @property
-    def _table(self) -> Table:
-        return as_table(self._database.tables[self.name])
+    def table(self) -> Table:
+        return as_table(self.database.tables[self.name])
 
     def besides(self, rule: Rule) -> tuple[Variable, ...]:
+        """The variables of a rule that tell apart what is offered, but do not stand in its head."""
         return ()
 
-    def offer(self, columns: Sequence[np.ndarray], rows: int, rule: Rule | None = None) -> None:
+    def offer(self, columns: Columns, rows: int, rule: Rule | None = None) -> None:
         """Facts that are derived or stated; they count from the end of the round on."""
         if rows:
             self._waiting.append([np.array(column[:rows], np.uint32) for column in columns])
 
-    def offer_stated(self, stated: Table, gone: Table) -> None:
-        """What is stated of the keys of facts that are gone: they may be the best again."""
+    def start_again(self, stated: Table, gone: Table) -> None:
+        """Some facts are gone: what is stated of their keys may be what holds now."""
         if len(stated) and len(gone):
             stated.take_in()  # indexes have what is settled
-            _, columns = self._of_keys(stated, gone.columns(), len(gone))
+            _, columns = self.of_keys(stated, gone.columns(), len(gone))
             self.offer(columns, len(columns[0]))
 
     def current(self, columns: Columns, count: int) -> Facts:
         """The facts that the table has for the keys of the given ones; distinct, if those are."""
-        _, facts = self._of_keys(self._table, columns, count)
+        _, facts = self.of_keys(self.table, columns, count)
         return _distinct(facts)
 
     def apply(self) -> bool:
         """Add to the table what is better than what it has; does it admit more ids than before?"""
-        if not self._waiting:
-            return False
-        columns = [np.concatenate(parts) for parts in zip(*self._waiting, strict=True)]
-        self._waiting = []
-        count = len(columns[0])
-        places, facts = self._of_keys(self._table, columns, count)
-        ids = columns[self._value]
-        merit = merits(
-            np.concatenate([ids, facts[self._value]]),
-            self._type,
-            self._database.dictionary,
-            largest=self._largest,
-        )
-        offered, there = merit[:count], merit[count:]
-        is_best = np.ones(count, np.bool_)
-        np.logical_and.at(is_best, places, offered[places] < there)
-        order = np.flatnonzero(is_best)
-        order = order[np.lexsort((offered[order], *(columns[key][order] for key in self._keys)))]
-        first = np.ones(len(order), np.bool_)
-        if len(order):
-            first[1:] = False
-            for key in self._keys:
-                first[1:] |= columns[key][order[1:]] != columns[key][order[:-1]]
-        chosen = order[first]
-        if not len(chosen):
-            return False
-        is_chosen = np.zeros(count, np.bool_)
-        is_chosen[chosen] = True
-        worse = is_chosen[places]
-        if worse.any():
-            self._bettered.append([column[worse] for column in facts])
-        bounds = list(self._table.bounds)
-        self._table.insert([column[chosen] for column in columns], len(chosen))
-        return list(self._table.bounds) != bounds
+        raise NotImplementedError
 
     def bettered(self) -> Facts:
         """The facts of the table for the keys of which there are better ones by now."""
@@ -111,21 +85,79 @@ class MergedFacts:
         """The update has failed."""
         self._waiting, self._bettered = [], []
 
-    def _of_keys(self, table: Table, columns: Columns, count: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    def waiting(self) -> list[np.ndarray]:
+        """What was offered since the last time, if anything was."""
+        columns = [np.concatenate(parts) for parts in zip(*self._waiting, strict=True)]
+        self._waiting = []
+        return columns
+
+    def replace(self, worse: Sequence[np.ndarray], better: Sequence[np.ndarray]) -> bool:
+        """Facts that are bettered, and facts that the table has not; does it admit more ids than before?"""
+        if len(worse[0]):
+            self._bettered.append(list(worse))
+        table = self.table
+        bounds = list(table.bounds)
+        table.insert(list(better), len(better[0]))
+        return list(table.bounds) != bounds
+
+    def of_keys(self, table: Table, columns: Columns, count: int) -> tuple[np.ndarray, list[np.ndarray]]:
         """The facts of a table for the keys of the given ones, and to which of them each belongs."""
         arity = len(columns)
         places, facts = [np.zeros(0, np.int64)], [[np.zeros(0, np.uint32)] * arity]
-        if not self._keys:
+        if not self.keys:
             places.append(np.repeat(np.arange(count), len(table)))
             facts.append([np.tile(column, count) for column in table.columns()])
         elif count and len(table):
-            bound = {key: np.ascontiguousarray(columns[key], np.uint32) for key in self._keys}
-            for place, (values,) in table.expand(bound, count):
+            bound = {key: np.ascontiguousarray(columns[key], np.uint32) for key in self.keys}
+            for place, found in table.expand(bound, count):
                 places.append(place.astype(np.int64))
                 rows = [columns[column][place] for column in range(arity)]
-                rows[self._value] = values
+                for column, values in zip(self.values, found, strict=True):
+                    rows[column] = values
                 facts.append(rows)
         return np.concatenate(places), [np.concatenate(parts) for parts in zip(*facts, strict=True)]
+
+
+class MergedFacts(KeptFacts):
+    """Keeps the best value."""
+
+    always_by_key = False
+
+    def __init__(self, name: str, merge: Merge, database: Database) -> None:
+        super().__init__(name, [merge.column], database)
+        self._value = merge.column
+        self._largest = merge.op == "max"
+
+    def apply(self) -> bool:
+        columns = self.waiting()
+        if not columns:
+            return False
+        count = len(columns[0])
+        places, facts = self.of_keys(self.table, columns, count)
+        ids = columns[self._value]
+        merit = merits(
+            np.concatenate([ids, facts[self._value]]),
+            self.types[self._value],
+            self.database.dictionary,
+            largest=self._largest,
+        )
+        offered, there = merit[:count], merit[count:]
+        is_best = np.ones(count, np.bool_)
+        np.logical_and.at(is_best, places, offered[places] < there)
+        order = np.flatnonzero(is_best)
+        order = order[np.lexsort((offered[order], *(columns[key][order] for key in self.keys)))]
+        first = np.ones(len(order), np.bool_)
+        if len(order):
+            first[1:] = False
+            for key in self.keys:
+                first[1:] |= columns[key][order[1:]] != columns[key][order[:-1]]
+        chosen = order[first]
+        if not len(chosen):
+            return False
+        is_chosen = np.zeros(count, np.bool_)
+        is_chosen[chosen] = True
+        worse = is_chosen[places]
+        return self.replace([column[worse] for column in facts], [column[chosen] for column in columns])
 
 
 def _distinct(columns: list[np.ndarray]) -> Facts:

@@ -6,7 +6,7 @@ by then; what that comes to is told to those above as any other change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -60,6 +60,9 @@ class RecomputedStratum(StratumMaintenance):
         for name, table in self._evaluated().items():
             self._apply(name, table, deltas)
         self.is_running = False
+
+    def count(self, added: Collection[Rule]) -> None:
+        """Nothing is counted of what is not maintained."""
 
     def undo(self) -> None:
         for name, (minus, plus) in self._applied.items():

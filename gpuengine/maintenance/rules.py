@@ -65,7 +65,7 @@ class StratumRules:
 
     `fed` has for each closure and equivalence the table that its edges come from; `unions` are the relations
     that read others; `parts` the relations that each of them copies, with their permutations. `merges` are
-    those that keep the best value of each key.
+    those that keep the best value of each key, `sums` and `joins` what all its values come to.
     """
 
     relations: tuple[str, ...]
@@ -74,6 +74,18 @@ class StratumRules:
     fed: Mapping[str, str]
     parts: Mapping[str, tuple[tuple[str, tuple[int, ...]], ...]]
     merges: Mapping[str, Merge]
+    sums: Mapping[str, Merge]
+    joins: Mapping[str, tuple[Merge, ...]]
+
+    def values(self, relation: str) -> frozenset[int]:
+        """The columns of which a relation keeps one value for each key."""
+        kept = [one[relation] for one in (self.merges, self.sums) if relation in one]
+        return frozenset(merge.column for merge in (*kept, *self.joins.get(relation, ())))
+
+    @property
+    def keeps_values(self) -> bool:
+        """Is there a relation that does not keep all that is derived?"""
+        return bool(self.merges or self.sums or self.joins)
 
     @cached_property
     def tables(self) -> tuple[str, ...]:
@@ -140,12 +152,17 @@ def stratum_rules(
             maintained.update(dict.fromkeys(_nodes_of(original, evaluators, below)))
             rule = replace(evaluators.evaluated(original), head=rule.head)
         maintained[rule] = None
-    merges = {
-        name: merge
-        for name in stratum.relations
-        if name in selections and (merge := selections[name].merge) is not None
-    }
-    return StratumRules(stratum.relations, tuple(maintained), entries, fed, parts, merges)
+    kept = {name: selections[name] for name in stratum.relations if name in selections}
+    return StratumRules(
+        stratum.relations,
+        tuple(maintained),
+        entries,
+        fed,
+        parts,
+        merges={name: one.merge for name, one in kept.items() if one.merge is not None},
+        sums={name: one.sum for name, one in kept.items() if one.sum is not None},
+        joins={name: one.joins for name, one in kept.items() if one.joins},
+    )
 
 
 def _nodes_of(rule: Rule, evaluators: Evaluators, below: Collection[str]) -> list[Rule]:
@@ -354,11 +371,9 @@ def into_going(rule: Rule) -> Rule:
     return replace(rule, head=replace(rule.head, relation=names.going(rule.head.relation)))
 
 
-def rederiving(rule: Rule, merge: Merge | None) -> DeltaRule:
-    """The rule for what was overdeleted of its head; with a merge, for the keys of that."""
-    args = rule.head.args
-    if merge is not None:
-        args = tuple(Wildcard() if place == merge.column else arg for place, arg in enumerate(args))
+def rederiving(rule: Rule, values: Collection[int]) -> DeltaRule:
+    """The rule for what was overdeleted of its head; with columns of values, for the keys of that."""
+    args = tuple(Wildcard() if place in values else arg for place, arg in enumerate(rule.head.args))
     driver = Atom(names.gone(rule.head.relation), args, rule.head.span)
     variant = Variant(replace(rule, body=(driver, *rule.body)), 0, frozenset())
     return DeltaRule(variant, driver.relation)
@@ -394,9 +409,10 @@ class DeltaRules:
 
     `negated` and `groups` start from tables that the caller fills: projections of what changed, and the
     groups of aggregates that it touches. `again` start from what was overdeleted. Those that are GOING derive
-    candidates for deletion, those that are COMING the facts themselves. `reads_itself` are the relations of
-    the stratum that its rules read. `reads` are the relations below; `reads_against` those of them whose new
-    facts may take others away. With `exact`, each instance of a rule is found once.
+    candidates for deletion, those that are COMING the facts themselves: `originals` says of which rule they
+    find instances. `reads_itself` are the relations of the stratum that its rules read. `reads` are the
+    relations below; `reads_against` those of them whose new facts may take others away. With `exact`, each
+    instance of a rule is found once.
     """
 
     def __init__(self, rules: StratumRules, relations: Mapping[str, Relation], *, exact: bool) -> None:
@@ -407,7 +423,10 @@ class DeltaRules:
         self.recursive: dict[Direction, list[DeltaRule]] = {direction: [] for direction in Direction}
         self.negated: dict[Direction, list[tuple[DeltaRule, Projection]]] = {d: [] for d in Direction}
         self.groups: list[tuple[Group, dict[Direction, DeltaRule]]] = []
-        self.again = [rederiving(rule, rules.merges.get(rule.head.relation)) for rule in self.rules]
+        self.again = [rederiving(rule, rules.values(rule.head.relation)) for rule in self.rules]
+        self.originals: dict[Rule, Rule] = {
+            again.variant.rule: rule for again, rule in zip(self.again, self.rules, strict=True)
+        }
         for rule in self.rules:
             self._add(rule, rules.relations[0])
         self.reads_itself = frozenset(delta.trigger for delta in self.recursive[Direction.GOING])
@@ -433,16 +452,20 @@ class DeltaRules:
         driven: dict[Aggregate, dict[Direction, DeltaRule]] = {aggregate: {} for aggregate in groups}
         for direction, form in ((Direction.GOING, into_going(rule)), (Direction.COMING, rule)):
             deltas = RuleDeltas(form, direction, groups, self._exact, self._is_recursive(rule))
+            found: list[DeltaRule] = []
             for at, literal in enumerate(rule.body):
                 if isinstance(literal, Atom):
-                    if literal.relation in self._members:
-                        self.recursive[direction].append(deltas.of_member(at))
-                    else:
-                        self.lower[direction].append(deltas.of_atom(at))
+                    is_member = literal.relation in self._members
+                    found.append(deltas.of_member(at) if is_member else deltas.of_atom(at))
+                    (self.recursive if is_member else self.lower)[direction].append(found[-1])
                 elif isinstance(literal, Negation):
                     self.negated[direction].append(deltas.of_negation(at))
+                    found.append(self.negated[direction][-1][0])
                 elif isinstance(literal, Aggregate) and direction not in driven[literal]:
                     driven[literal][direction] = deltas.of_aggregate(at)
+                    found.append(driven[literal][direction])
+            if direction is Direction.COMING:
+                self.originals |= {delta.variant.rule: rule for delta in found}
         self.groups += [(group, driven[aggregate]) for aggregate, group in groups.items()]
 
     def _is_recursive(self, rule: Rule) -> bool:

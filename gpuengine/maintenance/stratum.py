@@ -13,13 +13,13 @@ the other:
     r(1, 1) passes over (1, 2), and (1, 2), by (2, 1), over (1, 1).
 
 Of relations that keep the best value of each key, what follows again is looked for by keys, and offered to
-what selects it (`merged`).
+what selects it (`merged`, `folded`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -28,12 +28,14 @@ from gpuengine.evaluation.progress import StratumStatistics
 from gpuengine.evaluation.rules.bounds import flow_bounds
 from gpuengine.evaluation.rules.context import Context
 from gpuengine.kernels.cpu.backend import CPU
+from gpuengine.language.monotony import merges_of
 from gpuengine.language.program import Rule
 from gpuengine.loading import Facts
 from gpuengine.maintenance import names
 from gpuengine.maintenance.delta import Deltas, delta_of, pair_delta
 from gpuengine.maintenance.derivations import CountedDerivations, Derivations, SetDerivations
-from gpuengine.maintenance.merged import MergedFacts, old_of
+from gpuengine.maintenance.folded import JoinedFacts, SummedFacts
+from gpuengine.maintenance.merged import KeptFacts, MergedFacts, old_of
 from gpuengine.maintenance.rules import DeltaRules, Direction, StratumRules
 from gpuengine.maintenance.signs import Signs
 from gpuengine.maintenance.stated import StatedFacts
@@ -330,10 +332,13 @@ class StratumMaintenance:
         self.derivations = self._choose_derivations()
         self.delta_rules = self.derivations.delta_rules
         self.tables = StratumTables(rules, self.delta_rules, context, read_above)
-        self.merged = {
-            name: MergedFacts(name, merge, context.database) for name, merge in rules.merges.items()
+        self.sums = self._summed_facts()
+        self._kept: dict[str, KeptFacts] = {
+            **{name: MergedFacts(name, merge, context.database) for name, merge in rules.merges.items()},
+            **{name: JoinedFacts(name, joins, context.database) for name, joins in rules.joins.items()},
+            **self.sums,
         }
-        self.derivations.runner.selectors = self.merged
+        self.derivations.runner.selectors = self._kept
         self._signs = Signs(declining_if(rules.rules, rules.merges, rules.members), context.database)
         self._by_key = False
         self._relation_of = {entry: relation for relation, entry in rules.entries.items()}
@@ -352,7 +357,7 @@ class StratumMaintenance:
         if (
             not self.context.options.counting
             or plain.reads_itself & {*self.rules.fed, *self.rules.parts}
-            or self.rules.merges
+            or self.rules.keeps_values
         ):
             return SetDerivations(self.context, plain, members)
         return CountedDerivations(self.context, DeltaRules(self.rules, relations, exact=True), members)
@@ -371,6 +376,29 @@ class StratumMaintenance:
             self.tables.table(name).settle()
         self.tables.feed_schemes(missing)
 
+    def _summed_facts(self) -> dict[str, SummedFacts]:
+        database, members = self.context.database, self.rules.members
+        merges = merges_of(self.rules.rules, database.program.relations)
+        is_recursive = bool(self.delta_rules.recursive[Direction.COMING])
+        moving = {name: kept for name, kept in merges.items() if name in members and is_recursive}
+        return {
+            name: SummedFacts(name, merge, database, moving, self.delta_rules.originals)
+            for name, merge in self.rules.sums.items()
+        }
+
+    def count(self, added: Collection[Rule]) -> None:
+        """Count what is not counted: of what holds by now, without the rules that are to be `added`."""
+        if not self.derivations.is_counted:
+            self.derivations.recount()
+        for name, facts in self.sums.items():
+            if not facts.is_counted:
+                facts.begin_counting(self.stated.facts(name))
+                for rule in self.rules.rules:
+                    if rule.head.relation == name and rule not in added:
+                        self.derivations.runner.run(self.delta_rules.whole(rule).variant)
+                facts.end_counting()
+                self.context.counter_bytes[names.counters(name)] = facts.contributions.nbytes
+
     # -- one update ------------------------------------------------------------------------------------
 
     def run(
@@ -387,7 +415,7 @@ class StratumMaintenance:
             return
         self.is_running = True
         self._begin_counting()
-        self._by_key = bool(self.merged) and (bool(removed) or not self._signs.were_right(deltas))
+        self._by_key = bool(self.rules.merges) and (bool(removed) or not self._signs.were_right(deltas))
         self.tables.flow_bounds()
         self._project_deltas(deltas)
         self._find_affected(deltas)
@@ -402,7 +430,7 @@ class StratumMaintenance:
         deltas.show(reads, View.NOW)
         self._count_round(_INSERT)
         self._insert()
-        for name, facts in self.merged.items():
+        for name, facts in self._kept.items():
             self.tables.drop_bettered(name, facts.bettered())
         self.tables.note_deltas(deltas)
         self._signs.follow(deltas)
@@ -436,7 +464,7 @@ class StratumMaintenance:
 
     def undo(self) -> None:
         """After a failure in `run`: bring back what was there before it."""
-        for facts in self.merged.values():
+        for facts in self._kept.values():
             facts.forget()
         self.tables.undo()
         self.is_running = False
@@ -445,6 +473,8 @@ class StratumMaintenance:
         """What was counted is out of date: a later stratum has failed."""
         self.derivations.is_counted = False
         self._signs.forget()
+        for facts in self.sums.values():
+            facts.forget()
 
     def _find_going(self, deltas: UpdateDeltas, stated: Deltas, removed: Sequence[Rule]) -> None:
         """What loses a derivation by what changed below, or is no longer stated."""
@@ -478,12 +508,13 @@ class StratumMaintenance:
             columns = [column[first:last].copy() for column in going.columns()]
             count, seen[name] = last - first, last
             table = self.tables.table(name)
-            if self._by_key and name in self.merged:
-                columns, count = self.merged[name].current(columns, count)
+            kept = self._kept.get(name)
+            if kept is not None and (self._by_key or kept.always_by_key):
+                columns, count = kept.current(columns, count)
             if count:
                 goes = table.contains(columns, count)
                 goes &= ~self.derivations.has_other(name, columns, count)
-                if name in self._relation_of:
+                if name in self._relation_of and (kept is None or kept.stays_when_stated):
                     goes &= ~self.stated.contains(self._relation_of[name], columns, count)
                 columns, count = [column[goes] for column in columns], int(np.count_nonzero(goes))
             if count:
@@ -496,13 +527,13 @@ class StratumMaintenance:
     def _find_coming(self, deltas: UpdateDeltas, stated: Deltas, added: Sequence[Rule]) -> None:
         """What is stated, what follows again, and what gains a derivation by what changed below."""
         self.tables.begin_inserting()
+        for relation, facts in self._kept.items():
+            facts.start_again(self.stated.tables[relation], self.tables.table(names.gone(relation)))
         for relation, delta in stated.items():
-            if relation in self.merged:
-                self.merged[relation].offer(*delta.plus_facts)
+            if relation in self._kept:
+                self._kept[relation].offer(*delta.plus_facts)
             else:
                 self.tables.table(self.rules.entries[relation]).insert(*delta.plus_facts)
-        for relation, facts in self.merged.items():
-            facts.offer_stated(self.stated.tables[relation], self.tables.table(names.gone(relation)))
         self.tables.flow_bounds()
         self.derivations.rederive(self._check_time)
         self._start(Direction.COMING, deltas)
@@ -525,7 +556,7 @@ class StratumMaintenance:
     def _select(self) -> None:
         """Take in what is better of that which was offered."""
         admits_more = False
-        for facts in self.merged.values():
+        for facts in self._kept.values():
             admits_more |= facts.apply()
         if admits_more:
             self.tables.flow_bounds()

@@ -229,12 +229,17 @@ def assert_follows(stream: Stream, *, maintained: bool = True) -> Any:
 
 
 def assert_counted(kb: Any) -> None:
-    """The counters, where they are kept, are what counting again gives."""
+    """Counters and contributions, where they are kept, are what counting again gives."""
     maintainer = kb._updater._maintainer
     for stratum in maintainer.strata if maintainer is not None else ():
         known = {name: counters.all() for name, counters in stratum.derivations.counters.items()}
         stratum.derivations.recount()
         assert known == {name: counters.all() for name, counters in stratum.derivations.counters.items()}
+        summed = {name: facts.contributions.all() for name, facts in stratum.sums.items()}
+        for facts in stratum.sums.values():
+            facts.forget()
+        stratum.count(())
+        assert summed == {name: facts.contributions.all() for name, facts in stratum.sums.items()}
 
 
 def is_possible(model: Model, call: Call) -> bool:
