@@ -1,7 +1,8 @@
 """What pyproject.toml can't say: a wheel may bring compiled kernels, and is then one for its platform.
 
-``GPUENGINE_WHEEL_KERNELS=all`` asks for it (``make wheel`` does), or names of kernels with commas between.
-The build then needs numba, which pip brings to it, and a linker.
+``GPUENGINE_WHEEL_KERNELS=all`` asks for it (``make wheel`` does), or names of kernels with commas between,
+where those of GPUs begin with ``cuda.``. The build then needs a linker, and numba and numba-cuda, which pip
+brings to it; no GPU.
 """
 
 import os
@@ -16,6 +17,8 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 WANTED = os.environ.get("GPUENGINE_WHEEL_KERNELS", "")
+ON_DEVICE = [name.removeprefix("cuda.") for name in WANTED.split(",") if name.startswith("cuda.")]
+ON_HOST = [name for name in WANTED.split(",") if not name.startswith("cuda.")]
 
 
 class BuildWithKernels(build_py):
@@ -23,13 +26,20 @@ class BuildWithKernels(build_py):
         super().run()
         if self.editable_mode:
             return
-        folder = Path(self.build_lib, "gpuengine/kernels/cpu/compiled")
-        shutil.rmtree(folder, ignore_errors=True)  # an earlier build's, of other sources
+        host, device = (
+            Path(self.build_lib, f"gpuengine/kernels/{kind}/compiled") for kind in ("cpu", "cuda")
+        )
+        for folder in (host, device):
+            shutil.rmtree(folder, ignore_errors=True)  # an earlier build's, of other sources
         if WANTED:
             sys.path.insert(0, str(ROOT))
             from gpuengine.kernels.cpu.shipping import build_libraries, kernels_named
 
-            build_libraries(folder, kernels_named([] if WANTED == "all" else WANTED.split(",")))
+            build_libraries(host, kernels_named([] if WANTED == "all" else ON_HOST))
+            if WANTED == "all" or ON_DEVICE:
+                from gpuengine.kernels.cuda.devices.shipping import build_cubins, device_kernels_named
+
+                build_cubins(device, device_kernels_named(ON_DEVICE))
 
 
 class PlatformWheel(bdist_wheel):
@@ -49,5 +59,8 @@ class WithKernels(Distribution):
 setup(
     distclass=WithKernels,
     cmdclass={"build_py": BuildWithKernels, "bdist_wheel": PlatformWheel},
-    setup_requires=["numba>=0.61"] if WANTED else [],
+    setup_requires=[
+        *(["numba>=0.61"] if WANTED else []),
+        *(["numba-cuda[cu13]>=0.30"] if WANTED == "all" or ON_DEVICE else []),
+    ],
 )

@@ -18,6 +18,7 @@ from gpuengine.kernels.cpu.shipping import CannotShip, build_libraries, kernels_
 
 ROOT = Path(__file__).parents[2]
 KERNELS = ("keyset.count_distinct", "keyset.after_gap")
+ON_DEVICE = ("cuda.gather",)
 LEVELS = shipped.LEVELS[platform.machine()]
 SCRIPT = """
 import sys
@@ -127,7 +128,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, sources / name, symlinks=True, ignore=ignored)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     run([*pip, "install", "--target", str(tools), "setuptools>=77"])
-    wanted = {"PYTHONPATH": str(tools), "GPUENGINE_WHEEL_KERNELS": ",".join(KERNELS)}
+    wanted = {"PYTHONPATH": str(tools), "GPUENGINE_WHEEL_KERNELS": ",".join([*KERNELS, *ON_DEVICE])}
     run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(out), str(sources)], **wanted)
     (wheel,) = out.glob("*.whl")
     assert wheel.name.endswith(f"-py3-none-manylinux_2_17_{platform.machine()}.whl")
@@ -141,6 +142,21 @@ def run(command: list[str], cwd: Path | None = None, **environment: str) -> str:
     done = subprocess.run(command, cwd=cwd, env=own, capture_output=True, text=True, check=False, timeout=800)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+GPU_SCRIPT = """
+import sys
+from gpuengine.kernels.cuda.columns import gather
+from gpuengine.kernels.cuda.devices.assemble import ARCHITECTURES
+from gpuengine.kernels.cuda.devices.module_cache import module_file
+print({module_file(gather, one).parents[2].name for one in ARCHITECTURES}, "numba" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_uses_its_kernels_of_gpus(installed: Path, tmp_path: Path) -> None:
+    own = {"GPUENGINE_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(installed)}
+    assert run([sys.executable, "-c", GPU_SCRIPT], tmp_path, **own) == "{'compiled'} False\n"
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
-"""Machine code of kernels in files: assembled once for a GPU architecture, found again ever after.
+"""Machine code of kernels in files: come with the package (`shipping`), or assembled once and found again.
 
-The files are in the user's cache folder beside the CPU's kernels (``GPUENGINE_CACHE_DIR``), in one folder
-for each architecture, compiler and state of the kernels' source. A file's name holds the checksum of the
-kernel's name and the content, so one that is torn or damaged, or another kernel's, is passed over and
+What is assembled is in the user's cache folder beside the CPU's kernels (``GPUENGINE_CACHE_DIR``), in one
+folder for each architecture, compiler and state of the kernels' source. A file's name holds the checksum of
+the kernel's name and the content, so one that is torn or damaged, or another kernel's, is passed over and
 replaced; so is what another user could have written. A process that finds all its kernels does
 not import the compiler.
 
@@ -22,8 +22,9 @@ from tempfile import TemporaryDirectory
 
 from gpuengine.kernels.contract import DeviceUnavailable
 from gpuengine.kernels.cpu.code_files import read_code, write_code
-from gpuengine.kernels.cpu.jit import cache_directory, source_contents
+from gpuengine.kernels.cpu.jit import cache_directory
 from gpuengine.kernels.cuda.devices.assemble import assemble, known_capabilities, to_ptx
+from gpuengine.kernels.cuda.devices.shipping import checksum, shipped_cubin, source_digest
 from gpuengine.kernels.cuda.spec import DeviceKernel
 
 COMPILERS = (
@@ -44,13 +45,16 @@ def module_file(kernel: DeviceKernel, capability: tuple[int, int]) -> Path:
 
     Raises `DeviceUnavailable` if there is no compiler.
     """
-    folder = _folder(capability)
     with _lock:
+        found = shipped_cubin(kernel, capability)
+        if found is not None:
+            return found
+        folder = _folder(capability)
         found = _find(folder, kernel)
         if found is not None:
             return found
         code, kind = _build(kernel, capability)
-        name = f"{kernel.name}.{_checksum(kernel, code)}.{kind}"
+        name = f"{kernel.name}.{checksum(kernel, code)}.{kind}"
         try:
             write_code(folder / name, code, cache_directory())
             return folder / name
@@ -72,16 +76,13 @@ def compiler_versions() -> tuple[tuple[str, str], ...]:
 
 
 @cache
-def _source_digest() -> str:
-    """Of the compilers and of every file that a kernel's code could come from."""
-    digest = hashlib.sha256(repr(compiler_versions()).encode())
-    for content in source_contents(Path(__file__).parents[2], below=True):
-        digest.update(content)
-    return digest.hexdigest()[:24]
+def _digest() -> str:
+    """Of the compilers and of the kernels' source."""
+    return hashlib.sha256(f"{compiler_versions()} {source_digest()}".encode()).hexdigest()[:24]
 
 
 def _folder(capability: tuple[int, int]) -> Path:
-    return cache_directory() / "cuda" / f"sm_{capability[0]}{capability[1]}-{_source_digest()}"
+    return cache_directory() / "cuda" / f"sm_{capability[0]}{capability[1]}-{_digest()}"
 
 
 @cache
@@ -94,13 +95,9 @@ def _find(folder: Path, kernel: DeviceKernel) -> Path | None:
     """The kernel's file, if there is one that is whole."""
     for path in folder.glob(f"{kernel.name}.*.*"):
         code = read_code(path, cache_directory())
-        if code is not None and path.name.split(".")[1] == _checksum(kernel, code):
+        if code is not None and path.name.split(".")[1] == checksum(kernel, code):
             return path
     return None
-
-
-def _checksum(kernel: DeviceKernel, code: bytes) -> str:
-    return hashlib.sha256(kernel.name.encode() + b"\0" + code).hexdigest()[:32]
 
 
 def _build(kernel: DeviceKernel, capability: tuple[int, int]) -> tuple[bytes, str]:

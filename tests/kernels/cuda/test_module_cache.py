@@ -114,11 +114,11 @@ def test_a_cache_that_cannot_be_written_costs_only_the_next_start(
 def test_another_compiler_makes_its_own_files(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = module_file(gather, (8, 0))
     monkeypatch.setattr(module_cache, "version", lambda package: "1.0")
-    module_cache._source_digest.cache_clear()
+    module_cache._digest.cache_clear()
     try:
         assert module_file(gather, (8, 0)).parent != path.parent
     finally:
-        module_cache._source_digest.cache_clear()
+        module_cache._digest.cache_clear()
 
 
 def test_without_a_compiler_the_reason_is_told(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
