@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from html import escape
 
 from gpuengine.profiling import words
-from gpuengine.profiling.profile import Profile, RelationProfile, RuleProfile, StratumProfile
+from gpuengine.profiling.profile import (
+    Profile,
+    RelationProfile,
+    RuleProfile,
+    StratumProfile,
+    ThreadProfile,
+)
 
 _LEAST_SHARE = 0.005
 """Strata that took less of the evaluation stand in a part of their own, unless there are few."""
@@ -183,7 +189,23 @@ def _time_line(profile: Profile) -> Iterator[str]:
         for stratum in small:
             yield _lane(stratum, end)
         yield "</details>"
+    for number, thread in enumerate(profile.threads_busy if len(profile.threads_busy) > 1 else (), 1):
+        yield _thread_lane(number, thread, profile.strata[0].began, end)
     yield "</div>"
+
+
+def _thread_lane(number: int, thread: ThreadProfile, began: float, end: float) -> str:
+    """When a thread worked: as wide a part of each stretch is filled."""
+    marks = [
+        _mark(began + place * thread.stretch, busy, end, "", f"thread {number} worked {words.seconds(busy)}")
+        for place, busy in enumerate(thread.busy)
+        if busy
+    ]
+    return (
+        f'<div class="lane"><span class="name">thread {number}</span>'
+        f'<div class="track">{"".join(marks)}</div>'
+        f'<span class="number">{words.seconds(thread.seconds)}</span></div>'
+    )
 
 
 def _lane(stratum: StratumProfile, end: float) -> str:

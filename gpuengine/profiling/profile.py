@@ -105,6 +105,18 @@ class StratumProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadProfile:
+    """How many seconds a thread worked on rules, in all and in each stretch of so many seconds.
+
+    The first is the one that evaluates. Nothing is known of threads within schemes.
+    """
+
+    seconds: float
+    stretch: float
+    busy: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RelationProfile:
     """How a relation is stored; `own` are those that the evaluation made for itself."""
 
@@ -140,6 +152,7 @@ class Profile:
     strata: tuple[StratumProfile, ...]
     rules: tuple[RuleProfile, ...]
     relations: tuple[RelationProfile, ...]
+    threads_busy: tuple[ThreadProfile, ...] = ()
     process: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -201,8 +214,15 @@ def profile_of(
         tuple(_strata(progress)),
         tuple(sorted(rules, key=lambda rule: -rule.seconds)),
         tuple(_relations(state, storage)),
+        tuple(_threads(progress)),
         dict(process or {}),
     )
+
+
+def _threads(progress: Progress) -> Iterable[ThreadProfile]:
+    times = progress.timeline.threads
+    for seconds, busy in zip(times.seconds(), times.busy, strict=True):
+        yield ThreadProfile(seconds, times.width, tuple(busy))
 
 
 def _strata(progress: Progress) -> Iterable[StratumProfile]:

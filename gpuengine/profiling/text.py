@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuengine.profiling import words
-from gpuengine.profiling.profile import Profile, RuleProfile
+from gpuengine.profiling.profile import Profile, RuleProfile, ThreadProfile
 
 _RULES, _STRATA, _RELATIONS, _PLANS = 25, 15, 15, 5
 
@@ -39,6 +39,10 @@ def _lines(profile: Profile) -> Iterator[str]:
     ]
     yield from _table(("stratum", "began at", "took", "rounds", "relations"), rows, "rrrll")
     yield from _rest(len(strata), _STRATA, "strata")
+    if len(profile.threads_busy) > 1:
+        yield ""
+        for number, thread in enumerate(profile.threads_busy, 1):
+            yield f"thread {number:2} worked {words.seconds(thread.seconds):>8}  {_bar(thread)}"
     yield ""
     has_lost = any(rule.lost for rule in profile.rules)
     lost = ("lost",) if has_lost else ()
@@ -64,6 +68,13 @@ def _lines(profile: Profile) -> Iterator[str]:
             yield ""
             yield _rule_line(rule)
             yield from _plans(rule)
+
+
+def _bar(thread: ThreadProfile) -> str:
+    """How busy a thread was, from the beginning to the end: a full block all of the time, a blank never."""
+    marks = " ▁▂▃▄▅▆▇█"
+    most = len(marks) - 1
+    return "".join(marks[min(round(most * busy / thread.stretch), most)] for busy in thread.busy)
 
 
 def _plans(rule: RuleProfile) -> Iterator[str]:

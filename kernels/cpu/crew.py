@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-LEAST_SHARE = 1 << 14
+LEAST_SHARE = 1 << 13
 """Fewer rows or slots than this are not worth a thread."""
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from random import Random
+from time import perf_counter
 
 import pytest
 
 import gpuengine as ge
-from gpuengine.evaluation.timeline import Timeline
+from gpuengine.evaluation.timeline import ThreadTimes, Timeline
 from tests.evaluation.accelerator import ALTERNATING, EVERYWHERE, Accelerator
 
 MUTUAL = """
@@ -287,3 +288,42 @@ def test_a_time_line_of_many_strata() -> None:
         timeline.end_stratum()
     assert len(timeline.strata) == 5000
     assert all(len(one.rounds) == 1 for one in timeline.strata)
+
+
+def test_threads_are_told_apart() -> None:
+    """What two threads share fills stretches of both; the first works alone before it."""
+    program = """
+    .decl e(x: number, y: number)
+    .decl p(x: number, y: number)
+    p(x, z) :- e(x, y), e(y, z), x != z.
+    """
+    random = Random(8)
+    edges = [(random.randrange(300), random.randrange(300)) for _ in range(20_000)]
+    kb = ge.Engine(program, threads=2)
+    kb.load("e", edges)
+    kb.materialise()
+    profile = kb.profile()
+    first, second = profile.threads_busy
+    assert 0 < second.seconds <= profile.seconds["evaluate"]
+    assert sum(first.busy) == pytest.approx(first.seconds)
+    assert "thread  2 worked" in profile.to_text() and "thread 2 worked" in profile.to_html()
+    alone = ge.Engine(program, threads=1)
+    alone.load("e", edges)
+    alone.materialise()
+    assert len(alone.profile().threads_busy) == 1
+    assert "thread 1 worked" not in alone.profile().to_html()
+
+
+def test_times_of_threads_stay_few() -> None:
+    times = ThreadTimes()
+    start = perf_counter()
+    times.begin(start)
+    times.note_together([(start + 1.0, start + 2.0), (start + 1.5, start + 2.0)])
+    assert times.seconds() == [pytest.approx(2.0), pytest.approx(0.5)]
+    assert all(len(busy) * times.width <= 2.0 + times.width for busy in times.busy)
+    assert max(map(max, times.busy)) <= times.width * 1.000001
+    assert len(times.busy[0]) <= 121
+    times.end(perf_counter())
+    before = times.seconds()
+    times.note_together([(start, start + 9.0)] * 2)
+    assert times.seconds() == before, "nothing is evaluated now"

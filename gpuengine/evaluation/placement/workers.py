@@ -7,13 +7,15 @@ whatever must grow grows.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from typing import Any
 
 from gpuengine.errors import Interrupted
+from gpuengine.evaluation.timeline import ThreadTimes
 from gpuengine.kernels.contract import Status
 from gpuengine.kernels.cpu import crew
 from gpuengine.kernels.cpu.program import Program, SharedWork
@@ -29,10 +31,14 @@ _MOST_CHUNK = 1024
 
 
 class Workers:
-    """Threads, the calling one among them. `threads` of 1 runs everything in the calling thread."""
+    """Threads, the calling one among them. `threads` of 1 runs everything in the calling thread.
+
+    When they work is noted in `times`.
+    """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
+        self.times = ThreadTimes()
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
         self._buffers: dict[int, list[Rows]] = {}
 
@@ -48,12 +54,13 @@ class Workers:
         """Call `function` on every item, in parallel; the first error is raised."""
         waiting = deque(items)
 
-        def work() -> None:
+        def work() -> tuple[float, float]:
+            began = time.perf_counter()
             while True:
                 try:
                     item = waiting.popleft()
                 except IndexError:
-                    return
+                    return began, time.perf_counter()
                 function(item)
 
         if self._pool is None or len(waiting) < 2:
@@ -61,12 +68,10 @@ class Workers:
             return
         others = [self._pool.submit(work) for _ in range(min(self.threads, len(waiting)) - 1)]
         try:
-            work()
+            own = work()
         finally:
-            errors = [other.exception() for other in others]
-        for error in errors:
-            if error is not None:
-                raise error
+            wait(others)
+        self.times.note_together([own, *(other.result() for other in others)])
 
     def insert(
         self, program: Program, head: Table, start: int, end: int, before_wave: Callable[[], None]

@@ -58,6 +58,7 @@ class Context:
 
     def __post_init__(self) -> None:
         self.workers = Workers(self.options.threads)
+        self.workers.times = self.progress.timeline.threads
         self.budget = Budget(self.options.memory)
         self._count_host_work()
 
@@ -70,6 +71,7 @@ class Context:
     def begin(self, progress: Progress, deadline: float = math.inf) -> None:
         """Go on with another piece of work."""
         self.progress = progress
+        self.workers.times = progress.timeline.threads
         self._count_host_work()
         self.deadline = deadline
         self.name_rules()
