@@ -29,6 +29,7 @@ from gpuengine.spark_bridge.encoding import Dictionaries, Encoded, encode_inputs
 from gpuengine.spark_bridge.failures import spark_failures
 from gpuengine.spark_bridge.filesystem import FileSystem, join
 from gpuengine.spark_bridge.frames import Held, Keeper, arrow_batches, frame_of, nothing, union
+from gpuengine.spark_bridge.insertion import Insertion
 from gpuengine.spark_bridge.materialisation import (
     DriverResults,
     Listener,
@@ -40,7 +41,7 @@ from gpuengine.spark_bridge.placement import ClusterResults, carry, given_facts
 from gpuengine.spark_bridge.progress import JobWatch, SparkReport
 from gpuengine.spark_bridge.replays import was_applied
 from gpuengine.spark_bridge.sessions import check_session
-from gpuengine.spark_bridge.strata import Insertion, Limits, StrataRun, rules_of
+from gpuengine.spark_bridge.strata import Limits, StrataRun, rules_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

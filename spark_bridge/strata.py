@@ -6,14 +6,15 @@
 | joins | strata without recursion | what Spark's joins need |
 | condensed | closures and equivalences | nothing after the pairs are condensed |
 | decomposed | recursions that keep a partition key | the facts that they start from, once |
-| rounds | all other recursions | what joins need, in each round |
+| exchanged | all other recursions, where tasks can run at the same time and reach each other | facts, once |
+| rounds | those that are left | what joins need, in each round |
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -22,21 +23,23 @@ import numpy as np
 from gpuengine.errors import Interrupted, MemoryBudgetError
 from gpuengine.evaluation.interruptible import run_interruptibly
 from gpuengine.evaluation.progress import Progress
-from gpuengine.language.program import Atom, Rule
+from gpuengine.language.program import Rule
 from gpuengine.planning.plan import Plan, Stratum, Variant, body_relations
 from gpuengine.planning.prepared import Prepared
 from gpuengine.spark_bridge.carriers import Carriers
 from gpuengine.spark_bridge.closures import condensable, run_condensed
 from gpuengine.spark_bridge.decomposition import choose_key, partition_keys, run_in_parts, why_not
+from gpuengine.spark_bridge.exchange import run_exchanged, tasks_at_once, why_not_exchanged
 from gpuengine.spark_bridge.frames import Held, Keeper, RoundState, arrow_batches, frame_of, nothing, union
 from gpuengine.spark_bridge.progress import JobWatch, RoundReport, StratumReport, describe_round
 from gpuengine.spark_bridge.rules import Computing, RowStatistics, RuleFrames
+from gpuengine.spark_bridge.shares import choose_shared, share_out
 from gpuengine.spark_bridge.tasks import CarriedProgram, Results
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-METHODS = ("driver", "condensed", "decomposed", "rounds")
+METHODS = ("driver", "condensed", "decomposed", "exchanged", "rounds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,10 @@ class StrataRun:
         decomposed = self._in_parts(stratum, frames, base, is_read, report)
         if decomposed is not None:
             return decomposed
+        if "exchanged" in self.limits.methods:
+            exchanged = self._exchanged(stratum, frames, base, report)
+            if exchanged is not None:
+                return exchanged
         report.method = "rounds"
         recursion = self.recursion(stratum, frames, report)
         return recursion.run(RoundState(0, {name: [held] for name, held in base.items()}, base))
@@ -232,6 +239,54 @@ class StrataRun:
         kept = self.keeper.keep(f"stratum-{stratum.number}/all", packed)
         return {
             name: Held(layout.unpacked(kept.frame, number), None)
+            for number, name in enumerate(stratum.relations)
+        }
+
+    def _exchanged(
+        self,
+        stratum: Stratum,
+        frames: Mapping[str, Held],
+        base: Mapping[str, Held],
+        report: StratumReport,
+    ) -> dict[str, Held] | None:
+        """By tasks that hold a share of the facts each and tell each other what is new, if they can."""
+        tasks, why = tasks_at_once(self.spark)
+        if self.keeper.keeps_all:
+            why = "a checkpoint is of rounds"
+        rules = list(dict.fromkeys(variant.rule for variant in stratum.recursive))
+        statistics = RowStatistics({name: held.rows for name, held in frames.items()})
+        lower = {name: statistics.count(name) for name in reads(rules) - set(stratum.relations)}
+        chosen = choose_shared(rules, lower, self.limits.sent)
+        if chosen is None:
+            why = why or "too many facts of negated or aggregated relations to send to every task"
+        if chosen is None or why:
+            report.why = f"{report.why}; no exchange: {why}"
+            return None
+        relations = self.prepared.program.relations
+        shares = share_out(rules, relations, stratum.relations, chosen)
+        facts = {**base, **{name: frames[name] for name in chosen}}
+        sent = {name: frames[name] for name in shares.sent}
+        made = run_exchanged(self.spark, self.carried(rules), shares, facts, sent, stratum.relations, tasks)
+        try:
+            kept = self.keeper.keep(f"stratum-{stratum.number}/all", made.frame)
+            rounds = made.rounds(kept.frame)
+        except Exception as error:
+            why = why_not_exchanged(self.spark, error)
+            if not why:
+                raise
+            report.why = f"{report.why}; no exchange: {why}"
+            self.listen(f"stratum {stratum.number + 1}/{self.strata}: evaluated in rounds, {why}")
+            return None
+        report.method = "exchanged"
+        # What the first one brings is where all begin.
+        for number, (new, seconds, sent_bytes) in enumerate(rounds[1:], 1):
+            delta = {name: new[name] for name in stratum.relations}
+            done = RoundReport(number, delta, seconds, sent_bytes, "cluster")
+            report.rounds.append(done)
+            self.listen(describe_round(stratum.number + 1, self.strata, stratum.relations, done))
+        rows = {name: sum(new[name] for new, _, _ in rounds) for name in stratum.relations}
+        return {
+            name: Held(made.layout.unpacked(kept.frame, number), rows[name])
             for number, name in enumerate(stratum.relations)
         }
 
@@ -486,114 +541,3 @@ class Recursion:
         whole = union(others).frame
         parallelism = whole.sparkSession.sparkContext.defaultParallelism
         return [first, self.keeper.cut(at, whole.coalesce(max(1, parallelism))), last]
-
-
-@dataclass
-class Insertion:
-    """Brings the relations of a plan up to date.
-
-    `before` are all relations as they were, `stated` the facts that were given (not derived), the new ones
-    among them, and `delta` the new facts of each relation so far. `anew` are the relations that were
-    evaluated again.
-    """
-
-    run: StrataRun
-    before: Mapping[str, Held]
-    stated: Mapping[str, Held]
-    delta: dict[str, Held]
-    anew: dict[str, Held] = field(default_factory=dict)
-
-    def update(self, plan: Plan) -> None:
-        """Fill `delta` and `anew`, stratum by stratum."""
-        self.delta = {name: held for name, held in self.delta.items() if held.rows}
-        self.run.strata = len(plan.strata)
-        for stratum in plan.strata:
-            touched = reads(rules_of(stratum)) | set(stratum.relations)
-            if not touched & (set(self.delta) | set(self.anew)):
-                continue
-            if self._may_lose_facts(stratum):
-                self._evaluate_anew(stratum)
-            else:
-                self._extend(stratum)
-
-    def now(self, name: str) -> Held:
-        """A relation with its new facts."""
-        if name in self.anew:
-            return self.anew[name]
-        return union([self.before[name], self.delta[name]]) if name in self.delta else self.before[name]
-
-    def _may_lose_facts(self, stratum: Stratum) -> bool:
-        changed = set(self.delta) | set(self.anew)
-        for rule in rules_of(stratum):
-            for part in rule.body:
-                read = body_relations([part])
-                if read & (set(self.anew) if isinstance(part, Atom) else changed):
-                    return True
-        return False
-
-    def _evaluate_anew(self, stratum: Stratum) -> None:
-        frames = {name: self.now(name) for name in self.before if name not in stratum.relations}
-        frames.update({name: self.stated[name] for name in stratum.relations})
-        for name, held in self.run.evaluate(stratum, frames, is_read=True).items():
-            self.anew[name] = held
-            self.delta.pop(name, None)
-
-    def _extend(self, stratum: Stratum) -> None:
-        report = StratumReport(stratum.number, stratum.relations, "extended", "facts were inserted")
-        self.run.reports.append(report)
-        with self.run.watch.named(
-            f"inserting: stratum {stratum.number + 1} ({', '.join(stratum.relations)})"
-        ):
-            start = {name: self._first(stratum, name) for name in stratum.relations}
-            new = {name: held for name, held in start.items() if held.rows}
-            if new and stratum.is_recursive:
-                frames = {name: self.now(name) for name in self.before if name not in stratum.relations}
-                pieces = {
-                    name: [self.before[name], *([new[name]] if name in new else [])]
-                    for name in stratum.relations
-                }
-                recursion = self.run.recursion(stratum, frames, report)
-                new = recursion.added(RoundState(0, pieces, new))
-        for name in stratum.relations:
-            self.delta.pop(name, None)
-            if name in new and new[name].rows:
-                self.delta[name] = new[name]
-
-    def _first(self, stratum: Stratum, name: str) -> Held:
-        """New facts of a relation that follow without recursion: given ones, and those from lower changes."""
-        heads = [
-            self._head(variant, stratum)
-            for rule in rules_of(stratum)
-            if rule.head.relation == name
-            for variant in self._variants(rule, stratum)
-        ]
-        own = [self.delta[name].frame] if name in self.delta else []
-        if not heads:
-            return self.delta[name] if own else Held(self.before[name].frame.limit(0), 0)
-        candidates: DataFrame = reduce(lambda a, b: a.unionAll(b), [*own, *heads]).distinct()
-        new = candidates.join(self.before[name].frame, candidates.columns, "left_anti")
-        return self.run.keeper.cut(f"inserted/stratum-{stratum.number}/{name}", new)
-
-    def _variants(self, rule: Rule, stratum: Stratum) -> Sequence[Variant]:
-        changed = [
-            position
-            for position, part in enumerate(rule.body)
-            if isinstance(part, Atom)
-            and part.relation in self.delta
-            and part.relation not in stratum.relations
-        ]
-        return [Variant(rule, at, frozenset(changed[:k])) for k, at in enumerate(changed)]
-
-    def _head(self, variant: Variant, stratum: Stratum) -> DataFrame:
-        rows = {name: held.rows for name, held in self.before.items()}
-        return self.run.rule_frames(rows).head(variant.rule, self._reader(variant, stratum), variant.delta)
-
-    def _reader(self, variant: Variant, stratum: Stratum) -> Callable[[int, str], Held]:
-        def read(position: int, relation: str) -> Held:
-            if position == variant.delta:
-                return self.delta[relation]
-            if position in variant.old or relation in stratum.relations:
-                return self.before[relation]
-            return self.now(relation)
-
-        return read

@@ -246,20 +246,21 @@ class Results:
             return
         names = [column(j) for j in range(declared.arity)]
         for ids in _scanned(scheme, rows):
-            arrays = [
-                self._carried_values(attribute.type.kind, attribute.type.space, part)
-                for attribute, part in zip(declared.attributes, ids, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, names=names)
+            yield pa.RecordBatch.from_arrays(carried_columns(declared, ids, self._dictionary), names=names)
 
-    def _carried_values(self, kind: Kind, space: str, ids: np.ndarray) -> pa.Array:
-        import pyarrow as pa
 
-        dictionary = self._dictionary
-        if kind is Kind.SYMBOL:
-            return dictionary.text(ids).to_arrow(large=False)
-        words = dictionary.values(space, ids).view(np.int64)
-        return pa.Array.from_buffers(pa.int64(), len(ids), [None, pa.py_buffer(words)])
+def carried_columns(relation: Relation, ids: Sequence[np.ndarray], dictionary: Dictionary) -> list[pa.Array]:
+    """Facts that an engine has as ids, as carriers."""
+    import pyarrow as pa
+
+    arrays = []
+    for attribute, part in zip(relation.attributes, ids, strict=True):
+        if attribute.type.kind is Kind.SYMBOL:
+            arrays.append(dictionary.text(part).to_arrow(large=False))
+        else:
+            words = dictionary.values(attribute.type.space, part).view(np.int64)
+            arrays.append(pa.Array.from_buffers(pa.int64(), len(part), [None, pa.py_buffer(words)]))
+    return arrays
 
 
 def _scanned(scheme: Scheme, rows: int) -> Iterator[list[np.ndarray]]:

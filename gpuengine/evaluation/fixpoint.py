@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gpuengine.evaluation.driver.node_room import free_large_nodes
 from gpuengine.evaluation.driver.small_rounds import Outcome
@@ -63,6 +63,20 @@ def evaluate_stratum(stratum: StratumEvaluation) -> None:
             was_large = stratum.run_round() > SMALL_WORK
         else:
             was_large = stratum.run_small_rounds(small) in (Outcome.LARGE, Outcome.OUTSIDE)
+    stratum.end()
+
+
+def evaluate_share(stratum: StratumEvaluation, exchange: Callable[[], bool]) -> None:
+    """Bring a share of a stratum's facts to the fixpoint of all of them, while others do so with theirs.
+
+    Before each round `exchange` hands out what was derived in the last one, adds to the relations what
+    belongs to this share, and says whether anybody got anything new. It begins with the facts that are there.
+    """
+    stratum.begin()
+    while exchange():
+        stratum.take_in()
+        stratum.keep_indexes(stratum.prepare())
+        stratum.derive()
     stratum.end()
 
 

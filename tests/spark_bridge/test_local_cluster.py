@@ -51,7 +51,7 @@ ITEMS += [(name, n, u, f - 0.5) for name, n, u, f in ITEMS]
 LINKS = [("a", ""), ("", "d"), ("d", "e"), ("e", "a")]
 FACTS = {{"item": ITEMS, "link": LINKS}}
 
-for method in ("condensed", "decomposed", "rounds"):
+for method in ("condensed", "decomposed", "exchanged", "rounds"):
     report = assert_same(spark, CLOSURE, {{"edge": EDGES}}, where="cluster", limits=ONLY[method])
     assert [stratum.method for stratum in report.strata] == [method]
 # With the functor, symbols travel as text; without, as ids.

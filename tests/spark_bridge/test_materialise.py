@@ -19,6 +19,7 @@ ONLY = {
     "driver": Limits(),
     "condensed": Limits(methods=("condensed", "rounds")),
     "decomposed": Limits(methods=("decomposed", "rounds")),
+    "exchanged": Limits(methods=("exchanged", "rounds")),
     "rounds": Limits(methods=("rounds",)),
 }
 
@@ -90,7 +91,7 @@ def assert_same(spark: SparkSession, program: str, facts: Mapping[str, Sequence[
         return found.report
 
 
-@pytest.mark.parametrize("method", ["condensed", "decomposed", "rounds"])
+@pytest.mark.parametrize("method", ["condensed", "decomposed", "exchanged", "rounds"])
 def test_closure_by_each_method(spark: SparkSession, method: str) -> None:
     report = assert_same(spark, CLOSURE, {"edge": EDGES}, where="cluster", limits=ONLY[method])
     assert [stratum.method for stratum in report.strata] == [method]

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 # A failing example is not made smaller: that would take minutes.
 few = settings(max_examples=6, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
-methods = st.sampled_from(["condensed", "decomposed", "rounds"])
+methods = st.sampled_from(["condensed", "decomposed", "exchanged", "rounds"])
 
 
 def assert_agrees(spark: SparkSession, program: str, facts: dict, method: str) -> None:

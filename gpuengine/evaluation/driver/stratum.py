@@ -243,9 +243,18 @@ class StratumEvaluation:
 
     def run_round(self) -> int:
         """One round driven from here; returns its candidates."""
-        work = sum(self.run_variant(variant) for variant in self.recursive if self._has_new(variant))
+        work = self.derive()
         self._end_round()
         return work
+
+    def derive(self) -> int:
+        """Derive what follows from the delta, which stays what it is; returns how many candidates."""
+        return sum(self.run_variant(variant) for variant in self.recursive if self._has_new(variant))
+
+    def take_in(self) -> None:
+        """What was derived, and what others brought, becomes the delta."""
+        flow_bounds(self.runner.bound_rules, self.database)
+        self._end_round()
 
     def _end_round(self) -> None:
         """What was derived becomes the delta."""
