@@ -110,13 +110,10 @@ def _refuse(*arguments: Any) -> Sequence[Any]:
         ("spark.plugins", "com.nvidia.spark.SQLPlugin", "RAPIDS"),
     ],
 )
-def test_settings_that_rule_an_exchange_out(spark: SparkSession, key: str, value: str, why: str) -> None:
-    conf = spark.sparkContext._conf
-    before = conf.get(key, None)
+def test_settings_that_rule_an_exchange_out(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, key: str, value: str, why: str
+) -> None:
     assert exchange.tasks_at_once(spark) == (2, "")
-    conf.set(key, value)
-    try:
-        tasks, told = exchange.tasks_at_once(spark)
-    finally:
-        conf.set(key, before or "")
+    monkeypatch.setattr(spark.sparkContext, "getConf", lambda: {key: value})
+    tasks, told = exchange.tasks_at_once(spark)
     assert tasks == 0 and why in told
