@@ -315,6 +315,16 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True)
+class Improve:
+    """Offer a row of registers to what keeps the `best` value of each key, which improves it in place,
+    whatever other threads do; keep the rows whose keys it does not know yet. On the host only.
+    """
+
+    best: Any
+    registers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Collect:
     """Keep every row of registers."""
 
@@ -330,7 +340,7 @@ class Pipeline:
 
     driver: Driver
     operations: tuple[Operation, ...]
-    sink: Insert | Collect
+    sink: Insert | Improve | Collect
     registers: int
     constants: tuple[tuple[int, int], ...] = ()
 

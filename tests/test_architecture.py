@@ -93,9 +93,10 @@ def test_an_update() -> None:
 
 ASKED_BY_CLASS = {
     # The compiled loop over small rounds takes addresses of what the host has.
-    ("gpuengine/evaluation/driver/small_rounds.py", "Program"),
     ("gpuengine/evaluation/driver/small_rounds.py", "RowIndex"),
     ("gpuengine/evaluation/driver/small_rounds.py", "Rows"),
+    # What improves values in place runs on the host only.
+    ("gpuengine/evaluation/rules/improving.py", "Program"),
     # Worker threads share the programs of the host.
     ("gpuengine/evaluation/rules/variants.py", "CpuProgram"),
     # A column of data from elsewhere is Arrow's or in a device's memory.

@@ -126,6 +126,14 @@ def atomic_add(pointer, index, value):
     return old
 
 
+@intrinsic_of(lambda: _build_atomic("min"))
+def atomic_min(pointer, index, value):
+    """Leave the lesser of a place's signed integer and `value`; return what it held."""
+    old = pointer[index]
+    pointer[index] = min(old, value)
+    return old
+
+
 @intrinsic_of(_build_compare_and_swap)
 def compare_and_swap(pointer, index, expected, desired):
     """Store `desired` if the place holds `expected`; return what it held."""

@@ -1,9 +1,9 @@
 """The integer code of a pipeline and the state of its runs; the interpreter is in `pipeline`.
 
 Code (int64)
-    number of operations, driver rows header, driver columns, sink kind, sink set header, sink columns,
-    offset of driver bindings, offset of sink registers, operation to go on with after the sink, then the
-    offset of each operation.
+    number of operations, driver rows header, driver columns, sink kind, sink set header (of IMPROVE, merge
+    header), sink columns, offset of driver bindings, offset of sink registers, operation to go on with after
+    the sink, then the offset of each operation.
 Bindings
     a register to write (>= 0), IGNORE (-1), or ``-2 - register`` to compare with.
 Operations
@@ -62,6 +62,7 @@ WITHIN = 6
 
 COLLECT = 0
 INSERT = 1
+IMPROVE = 2
 
 ALL = 0
 OLD = 1

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpuengine.kernels.addresses import address_of
 from gpuengine.kernels.cpu.backend import CPU
+from gpuengine.kernels.cpu.best import HAS_VALUE, IS_FAR, IS_NEAR, NO_VALUE
 from gpuengine.kernels.cpu.jit import kernel
 from gpuengine.kernels.cpu.layout import (
     MERGE_BEST,
@@ -26,7 +27,6 @@ from gpuengine.kernels.cpu.layout import (
 from gpuengine.kernels.cpu.locator import ABSENT, RowLocator
 from gpuengine.kernels.cpu.rows import Rows
 
-_HAS_VALUE, _IS_NEAR, _IS_FAR = 1, 2, 4
 _MOST = np.iinfo(np.int64).max
 _LEAST = np.iinfo(np.int64).min
 _RELEASED = 1 << 13
@@ -271,7 +271,7 @@ class BestValues:
             is_told = values <= _threshold_of(values)
             told, left = near[is_told], near[~is_told]
         told = told.astype(np.int64)
-        self._state[told] = _HAS_VALUE
+        self._state[told] = HAS_VALUE
         self._near[: len(left)] = left
         self._counts[0] = len(left)
         return told
@@ -284,7 +284,7 @@ class BestValues:
     def _release(self) -> None:
         """Have the best of those that are far be near; all of them, if nothing is held back."""
         far = self._far[: self._counts[1]]
-        far = far[(self._state[far] & _IS_FAR) != 0]
+        far = far[(self._state[far] & (IS_NEAR | IS_FAR)) == IS_FAR]
         values = self._best[far]
         if self.is_holding and len(far):
             self._marks[1] = _threshold_of(values)
@@ -293,15 +293,15 @@ class BestValues:
         start = self._counts[0]
         self._near[start : start + len(chosen)] = chosen
         self._far[: len(left)] = left
-        self._state[chosen] = _HAS_VALUE | _IS_NEAR
+        self._state[chosen] = HAS_VALUE | IS_NEAR
         self._counts[:] = start + len(chosen), len(left)
 
     def _grow(self) -> None:
         needed = len(self.keys)
         if needed > len(self.ids):
             more = max(needed, len(self.ids) + (len(self.ids) >> 1)) - len(self.ids)
-            self.ids = np.concatenate([self.ids, np.zeros(more, np.uint32)])
-            self._best = np.concatenate([self._best, np.zeros(more, np.int64)])
+            self.ids = np.concatenate([self.ids, np.full(more, NO_VALUE, np.uint32)])
+            self._best = np.concatenate([self._best, np.full(more, _MOST, np.int64)])
             self._state = np.concatenate([self._state, np.zeros(more, np.uint8)])
             self._near = np.concatenate([self._near, np.zeros(more, np.uint32)])
             self._far = np.concatenate([self._far, np.zeros(more, np.uint32)])

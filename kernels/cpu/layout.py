@@ -7,7 +7,7 @@ rows    count, capacity, delta start, delta end, then the address of each column
 set     see `keyset`: kind, data, capacity, columns, refused, then (base, stride, extent) for each column
 index   see `rowindex`
 words   a dictionary's table of 64-bit words, see `intern`
-merge   a relation that keeps the best value of each key, see `merging`
+merge   a relation that keeps the best value of each key, see `best` and `merging`
 """
 
 from __future__ import annotations
@@ -70,11 +70,12 @@ MERGE_PLACES_SIZE = 9  # 0: keys are found by content
 MERGE_ROOM = 10  # how many keys there may be
 MERGE_BEST = 11  # int64, by number
 MERGE_BEST_IDS = 12  # uint32, by number
-MERGE_STATE = 13  # uint8, by number: see `groups.improve`
+MERGE_STATE = 13  # uint8, by number: see `best`
 MERGE_NEAR = 14  # uint32 numbers
 MERGE_FAR = 15  # uint32 numbers
 MERGE_COUNTS = 16  # int64: how many are near, and far
 MERGE_MARKS = 17  # int64: is anything held back, threshold, lowest value told
 MERGE_RELEASED = 18  # so many keys at most are told at once, if anything is held back
 MERGE_ROW_OF = 19  # int64: the row of each key's fact
-MERGE_BOUNDS = 20  # (least id, one past the greatest) for each column of the relation
+MERGE_SHARED = 20  # 1: several threads improve values
+MERGE_BOUNDS = 21  # (least id, one past the greatest) for each column of the relation

@@ -8,12 +8,24 @@ many values that wait, and ids that the relation does not admit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from gpuengine.kernels.addresses import address_of
 from gpuengine.kernels.contract import Words
-from gpuengine.kernels.cpu.atomics import as_i8, as_u1, as_u4, float_of
-from gpuengine.kernels.cpu.calculation import word_of
+from gpuengine.kernels.cpu.atomics import as_i8, as_u1, as_u4
+from gpuengine.kernels.cpu.best import (
+    HAS_VALUE,
+    IS_FAR,
+    IS_NEAR,
+    MOST,
+    NO_NUMBER,
+    THRESHOLD,
+    improve_key,
+    order_key,
+)
 from gpuengine.kernels.cpu.code import BY_FLOAT, BY_NUMBER, BY_UNSIGNED
 from gpuengine.kernels.cpu.groups import BestValues
 from gpuengine.kernels.cpu.jit import device
@@ -37,6 +49,7 @@ from gpuengine.kernels.cpu.layout import (
     MERGE_REPRESENTATION,
     MERGE_ROOM,
     MERGE_ROW_OF,
+    MERGE_SHARED,
     MERGE_STATE,
     MERGE_WORDS,
     ROWS_CAPACITY,
@@ -46,31 +59,12 @@ from gpuengine.kernels.cpu.layout import (
 from gpuengine.kernels.cpu.locator import home_of, is_same
 from gpuengine.kernels.cpu.rows import Rows
 
-HOLDING, THRESHOLD, LOWEST = 0, 1, 2
+HOLDING, LOWEST = 0, 2
 TOLD = 0
 ROWS_NEEDED = 1
 NOT_HERE = 2
-NO_NUMBER = -1
-MOST = np.int64(np.iinfo(np.int64).max)
-SIGN = np.uint64(1 << 63)
 _BUFFER_ROWS = 1 << 12
 _REPRESENTATIONS = {"number": BY_NUMBER, "unsigned": BY_UNSIGNED, "float": BY_FLOAT}
-
-
-@device
-def order_key(merge, id):
-    """An integer that is less for the better of two values, as `terms.ranks.order_keys` makes them."""
-    word = word_of(as_i8(merge[MERGE_WORDS]), id)
-    key = np.int64(word)
-    if merge[MERGE_REPRESENTATION] == BY_UNSIGNED:
-        key = np.int64(word ^ SIGN)
-    elif merge[MERGE_REPRESENTATION] == BY_FLOAT:
-        value = float_of(word)
-        if value != value:  # NaN comes last
-            return MOST
-        if key < 0:
-            key ^= MOST
-    return ~key if merge[MERGE_LARGEST] != 0 else key
 
 
 @device
@@ -130,29 +124,6 @@ def number_of_row(merge, buffer, row, columns):
 
 
 @device
-def better(merge, number, value, id):
-    """A value for a key: see `groups.improve`."""
-    state = as_u1(merge[MERGE_STATE])
-    best = as_i8(merge[MERGE_BEST])
-    flags = state[number]
-    if flags & 1 and value >= best[number]:
-        return
-    best[number] = value
-    as_u4(merge[MERGE_BEST_IDS])[number] = np.uint32(id)
-    counts = as_i8(merge[MERGE_COUNTS])
-    if value <= as_i8(merge[MERGE_MARKS])[THRESHOLD]:
-        if not flags & 2:
-            as_u4(merge[MERGE_NEAR])[counts[0]] = np.uint32(number)
-            counts[0] += 1
-        state[number] = np.uint8(3)
-    else:
-        if not flags & 4:
-            as_u4(merge[MERGE_FAR])[counts[1]] = np.uint32(number)
-            counts[1] += 1
-        state[number] = np.uint8(5)
-
-
-@device
 def absorb(merge, columns):
     """Offer the rows of the buffer, of so many columns, and empty it; False if a new key has no room."""
     buffer = as_i8(merge[MERGE_BUFFER])
@@ -162,7 +133,7 @@ def absorb(merge, columns):
         number = number_of_row(merge, buffer, row, columns)
         if number == NO_NUMBER:
             return False
-        better(merge, number, order_key(merge, id), id)
+        improve_key(merge, number, order_key(merge, id), id)
     buffer[ROWS_COUNT] = 0
     return True
 
@@ -179,9 +150,9 @@ def release(merge):
     found = 0
     for i in range(counts[1]):
         number = np.int64(far[i])
-        if state[number] & 4:
+        if state[number] & (IS_NEAR | IS_FAR) == IS_FAR:
             marks[THRESHOLD] = best[number] if found == 0 else max(marks[THRESHOLD], best[number])
-            state[number] = np.uint8(3)
+            state[number] = np.uint8(HAS_VALUE | IS_NEAR)
             near[found] = far[i]
             found += 1
     counts[0] = found
@@ -244,7 +215,7 @@ def tell(merge, rows, columns):
         marks[LOWEST] = lowest_near(merge)
     for i in range(counts[0]):
         number = np.int64(near[i])
-        state[number] = np.uint8(1)
+        state[number] = np.uint8(HAS_VALUE)
         as_i8(merge[MERGE_ROW_OF])[number] = start + i
     rows[ROWS_COUNT] = start + counts[0]
     counts[0] = 0
@@ -279,6 +250,15 @@ class RoundMerge:
         self.header[MERGE_BOUNDS:] = np.array(bounds, np.int64).ravel()
         self.header[MERGE_ROW_OF] = address_of(row_of)
         self.best.describe(self.header)
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Have several threads improve values."""
+        self.header[MERGE_SHARED] = 1
+        try:
+            yield
+        finally:
+            self.header[MERGE_SHARED] = 0
 
     def note_numbered(self) -> None:
         """The loop has numbered keys."""

@@ -9,6 +9,7 @@ from gpuengine.kernels.cpu.atomics import (
     as_i8,
     as_u4,
 )
+from gpuengine.kernels.cpu.best import improves_known
 from gpuengine.kernels.cpu.code import (
     BY_FLOAT,
     BY_ID,
@@ -25,6 +26,7 @@ from gpuengine.kernels.cpu.code import (
     EXISTS,
     IDENTITY,
     IGNORE,
+    IMPROVE,
     INSERT,
     LESS,
     LESS_EQUAL,
@@ -196,6 +198,8 @@ def emit(code, registers, scratch, out):
     for j in range(columns):
         scratch[j] = registers[code[at + j]]
     if code[CODE_SINK] == INSERT and not set_insert(as_i8(code[CODE_SINK_SET]), scratch):
+        return False
+    if code[CODE_SINK] == IMPROVE and improves_known(as_i8(code[CODE_SINK_SET]), scratch, columns):
         return False
     row = out[ROWS_COUNT]
     for j in range(columns):

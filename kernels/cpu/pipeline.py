@@ -52,6 +52,7 @@ from gpuengine.kernels.cpu.gather import (
     gather_range,
     gathers,
 )
+from gpuengine.kernels.cpu.improvement import improve_range, improves
 from gpuengine.kernels.cpu.jit import device, kernel
 from gpuengine.kernels.cpu.layout import (
     ROWS_CAPACITY,
@@ -159,6 +160,8 @@ def run_range(code, state, state_address, out):
         return gather_range(code, state, state_address, out)
     if transfers(code):
         return transfer_range(code, state, state_address, out)
+    if improves(code):
+        return improve_range(code, state, state_address, out)
     tail = find_tail(code)
     stop = as_i8(state[STATE_STOP])
     registers = offset_i8(state_address, state[STATE_REGISTERS])

@@ -6,10 +6,12 @@ import numpy as np
 
 from gpuengine.kernels.addresses import address_of
 from gpuengine.kernels.contract import (
+    Collect,
     Compare,
     Compute,
     Contains,
     Exists,
+    Improve,
     IndexProbe,
     Insert,
     Operation,
@@ -22,6 +24,7 @@ from gpuengine.kernels.contract import (
     Words,
 )
 from gpuengine.kernels.cpu import code as compiled
+from gpuengine.kernels.cpu.improvement import batch_words
 from gpuengine.kernels.cpu.layout import ROWS_CAPACITY, ROWS_COUNT
 from gpuengine.kernels.cpu.pipeline import run
 from gpuengine.kernels.cpu.rows import Rows
@@ -157,7 +160,10 @@ def _initial_state(pipeline: Pipeline, stop: np.ndarray) -> np.ndarray:
     iteration = registers + pipeline.registers + 1
     scratch = iteration + 3 * operations
     tail = scratch + widest
-    state = np.zeros(tail + TAIL_WORDS * (operations + 1), np.int64)
+    size = TAIL_WORDS * (operations + 1)
+    if isinstance(pipeline.sink, Improve):
+        size = max(size, batch_words(len(pipeline.sink.registers)))
+    state = np.zeros(tail + size, np.int64)
     state[compiled.STATE_RESUME] = compiled.NO_RESUME
     state[compiled.STATE_STOP] = address_of(stop)
     state[compiled.STATE_REGISTERS] = registers
@@ -172,7 +178,7 @@ def _initial_state(pipeline: Pipeline, stop: np.ndarray) -> np.ndarray:
 def _after_sink(pipeline: Pipeline) -> int:
     """The operation to go on with after the sink took a binding, -1 for the driver.
 
-    The last that iterates; if rows are inserted, the last of them that binds something of the row.
+    The last that iterates; unless rows are collected, the last of them that binds something of the row.
     """
     last = -1
     needed = set(pipeline.sink.registers)
@@ -186,7 +192,7 @@ def _after_sink(pipeline: Pipeline) -> int:
             written = list(operation.bindings)
         else:
             continue
-        if not isinstance(pipeline.sink, Insert) or set(written) & needed:
+        if isinstance(pipeline.sink, Collect) or set(written) & needed:
             last = number
     return last
 
@@ -195,6 +201,15 @@ def _scratch_columns(operation: Operation) -> int:
     if isinstance(operation, Compute):
         return operation.depth
     return len(operation.registers) if isinstance(operation, Contains) else 0
+
+
+def _sink(sink: Insert | Improve | Collect) -> tuple[int, int]:
+    """The kind of a sink, and the header of what it keeps."""
+    if isinstance(sink, Insert):
+        return compiled.INSERT, sink.keyset.address
+    if isinstance(sink, Improve):
+        return compiled.IMPROVE, sink.best.address
+    return compiled.COLLECT, 0
 
 
 class _Assembler:
@@ -206,9 +221,7 @@ class _Assembler:
         self._words[compiled.CODE_OPERATIONS] = len(pipeline.operations)
         self._words[compiled.CODE_DRIVER] = driver.rows.address
         self._words[compiled.CODE_DRIVER_COLUMNS] = len(driver.bindings)
-        inserts = isinstance(sink, Insert)
-        self._words[compiled.CODE_SINK] = compiled.INSERT if inserts else compiled.COLLECT
-        self._words[compiled.CODE_SINK_SET] = sink.keyset.address if isinstance(sink, Insert) else 0
+        self._words[compiled.CODE_SINK], self._words[compiled.CODE_SINK_SET] = _sink(sink)
         self._words[compiled.CODE_SINK_COLUMNS] = len(sink.registers)
         self._words[compiled.CODE_DRIVER_BINDINGS] = self._add(driver.bindings)
         self._words[compiled.CODE_SINK_REGISTERS] = self._add(sink.registers)

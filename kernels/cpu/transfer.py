@@ -18,6 +18,7 @@ from gpuengine.kernels.cpu.code import (
     CODE_SINK_COLUMNS,
     CODE_SINK_REGISTERS,
     CODE_SINK_SET,
+    COLLECT,
     DONE,
     FULL,
     IGNORE,
@@ -65,7 +66,9 @@ def transfers(code):
     for j in range(code[CODE_DRIVER_COLUMNS]):
         if code[at + j] < IGNORE:
             return False
-    return code[CODE_SINK] != INSERT or as_i8(code[CODE_SINK_SET])[SET_KIND] <= HASHED
+    if code[CODE_SINK] == INSERT:
+        return as_i8(code[CODE_SINK_SET])[SET_KIND] <= HASHED
+    return code[CODE_SINK] == COLLECT
 
 
 @device

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest import mock
 
@@ -12,7 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpuengine as ge
+from gpuengine.evaluation.driver import stratum
+from gpuengine.evaluation.rules import improving
+from gpuengine.kernels.contract import Improve
 from gpuengine.kernels.cpu import groups
+from gpuengine.kernels.cpu.program import Program
 from tests import oracle
 from tests.differential.compare import oracle_facts, rows_of, shown_facts
 
@@ -73,6 +78,17 @@ def _held_back(released: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _large_rounds() -> Iterator[None]:
+    """Have every round be run as large ones are, and by several threads if there are any."""
+    with (
+        mock.patch.object(stratum, "SMALL_DELTA", 0),
+        mock.patch.object(improving, "_FEW_ROWS", 0),
+        mock.patch.object(improving, "_BUFFER_ROWS", 3),
+    ):
+        yield
+
+
 def _compare(program: str, facts: dict[str, Rows], **options: Any) -> None:
     engine = ge.Engine(program, **options)
     for name, rows in facts.items():
@@ -104,6 +120,8 @@ def test_least_and_largest_in_recursion(data: st.DataObject, kind: str) -> None:
         program = program.replace("- 1)", "- 1.0)")
     with _held_back(data.draw(st.sampled_from([1, 2, 1 << 13]))):
         _compare(program, facts)
+        with _large_rounds():
+            _compare(program, facts, threads=data.draw(st.sampled_from([1, 2])))
 
 
 @settings(deadline=None, max_examples=40)
@@ -356,13 +374,63 @@ def test_shortest_paths_on_a_larger_graph(nodes: int, released: int) -> None:
     random = np.random.default_rng(3)
     edges = np.unique(random.integers(0, nodes, (4 * nodes, 2)), axis=0)
     weights = random.integers(1, 100, len(edges))
-    engine = ge.Engine(
-        ".decl e(x: number, y: number, w: number)\n.decl d(x: number, w: number)\n"
-        "d(0, min 0).\nd(y, min a + w) :- d(x, a), e(x, y, w)."
-    )
-    engine.load("e", np.column_stack([edges, weights]))
-    with _held_back(released):
-        engine.materialise()
     graph = csr_matrix((weights, (edges[:, 0], edges[:, 1])), shape=(nodes, nodes))
     distance = dijkstra(graph, indices=0)
-    assert rows_of(engine, "d") == {(at, int(far)) for at, far in enumerate(distance) if np.isfinite(far)}
+    for large in (nullcontext, _large_rounds):
+        engine = ge.Engine(
+            ".decl e(x: number, y: number, w: number)\n.decl d(x: number, w: number)\n"
+            "d(0, min 0).\nd(y, min a + w) :- d(x, a), e(x, y, w)."
+        )
+        engine.load("e", np.column_stack([edges, weights]))
+        with _held_back(released), large():
+            engine.materialise()
+        assert rows_of(engine, "d") == {(at, int(far)) for at, far in enumerate(distance) if np.isfinite(far)}
+
+
+COMPONENTS = """
+    .decl e(x: number, y: number)
+    .decl d(x: number, v: number)
+    d(x, x) :- e(x, _).
+    d(y, y) :- e(_, y).
+    d(y, v) :- d(x, v), e(x, y).
+    d(x, v) :- d(y, v), e(x, y).
+"""
+FORMS = {
+    "min": re.sub(r"(d\(., )(.\) :-)", r"\1min \2", COMPONENTS),
+    "subsumption": COMPONENTS + "d(x, v) <= d(x, w) :- w <= v.",
+}
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_pipelines_of_large_rounds_improve_values_in_place(
+    form: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a subsumption says no more than that a key has its best value."""
+    import numpy as np
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    sinks: list[Any] = []
+    original = Program.__init__
+
+    def note(self: Program, *args: Any, **options: Any) -> None:
+        original(self, *args, **options)
+        sinks.append(self.pipeline.sink)
+
+    monkeypatch.setattr(Program, "__init__", note)
+    nodes = 60_000
+    edges = np.unique(np.random.default_rng(9).integers(0, nodes, (nodes, 2)), axis=0)
+    engine = ge.Engine(FORMS[form], threads=threads)
+    engine.load("e", edges)
+    engine.materialise()
+    assert sum(isinstance(sink, Improve) for sink in sinks) >= 4
+    graph = csr_matrix((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(nodes, nodes))
+    _, component = connected_components(graph, directed=False)
+    least = np.full(nodes, nodes)
+    np.minimum.at(least, component, np.arange(nodes))
+    found = engine["d"].to_numpy()
+    touched = np.unique(edges)
+    assert np.array_equal(
+        found[np.argsort(found[:, 0])], np.column_stack([touched, least[component[touched]]])
+    )

@@ -41,6 +41,7 @@ def forced(
         if buffer_rows is not None:
             patch.setattr(workers, "BUFFER_ROWS", max(buffer_rows, LEAST_BUFFER))
             patch.setattr(workers, "_LEAST_CHUNK", 1)
+            patch.setattr(workers, "_LEAST_SPAN", 1)
             patch.setattr(crew, "LEAST_SHARE", 1)
             patch.setattr(stratum, "LEAST_SHARE", 1)
             patch.setattr(parallel_body, "_LEAST_CHUNK", 1)

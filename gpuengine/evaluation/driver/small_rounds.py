@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 
 import numpy as np
@@ -12,12 +11,12 @@ from gpuengine.errors import Interrupted
 from gpuengine.evaluation.driver.relation_selector import RelationSelector
 from gpuengine.evaluation.rules.body import BodyProgram
 from gpuengine.evaluation.rules.database import Database
+from gpuengine.evaluation.rules.improving import holding, host_program, words_of
 from gpuengine.kernels.addresses import address_of
-from gpuengine.kernels.contract import Compute, Words
+from gpuengine.kernels.contract import Compute
 from gpuengine.kernels.cpu import rounds
 from gpuengine.kernels.cpu.indexes import RowIndex
 from gpuengine.kernels.cpu.merging import RoundMerge
-from gpuengine.kernels.cpu.program import Program
 from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.schemes.table import Table
 
@@ -64,7 +63,7 @@ class SmallRounds:
         for merge in self._merges.values():
             merge.buffer.count = 0  # what is left of a round that is run again
         merged = [merge.words for merge in self._merges.values()]
-        self._words = _words_of([_program(body) for body, _, _ in programs], merged)
+        self._words = words_of([host_program(body) for body, _, _ in programs], merged)
         self._control = np.zeros(rounds.CONTROL_WORDS, np.int64)
         self._control[rounds.CONTROL_STOP] = address_of(stop)
         self._control[rounds.CONTROL_TURN] = _TURN if self._words else _UNLIMITED
@@ -76,7 +75,7 @@ class SmallRounds:
 
     def row_outside(self) -> tuple[int, ...]:
         """After OUTSIDE: the row of ids that the head of the suspended variant does not admit."""
-        return _program(self.programs[self.suspended][0]).row()
+        return host_program(self.programs[self.suspended][0]).row()
 
     def run(
         self,
@@ -96,7 +95,7 @@ class SmallRounds:
             table.reserve(ROOM_ROWS)
         plan = self._plan_words()
         while True:
-            with self._holding_words():
+            with holding(self._words, self._database):
                 status = rounds.run_rounds(plan, control)
             for merge in self._merges.values():
                 merge.note_numbered()
@@ -133,17 +132,8 @@ class SmallRounds:
         buffer.count = 0
         _merge(self._selectors[name])
 
-    @contextmanager
-    def _holding_words(self) -> Iterator[None]:
-        """Let nobody else add words to the tables that are computed with; comparisons read where they are."""
-        with ExitStack() as held:
-            for words in self._words:
-                held.enter_context(words.lock)
-            self._database.refresh_values()
-            yield
-
     def _make_room_for_words(self) -> None:
-        operation = _program(self.programs[self.suspended][0]).suspended_at
+        operation = host_program(self.programs[self.suspended][0]).suspended_at
         assert isinstance(operation, Compute) and operation.words is not None
         with operation.words.lock:
             operation.words.make_room()
@@ -151,7 +141,7 @@ class SmallRounds:
     def _plan_words(self) -> np.ndarray:
         words = [len(self.programs), len(self._tables)]
         for body, driver, head in self.programs:
-            program, merge = _program(body), self._merges.get(head.name)
+            program, merge = host_program(body), self._merges.get(head.name)
             words += [address_of(program.code), address_of(program.state), _address(driver)]
             words += [_address(head), 0] if merge is None else [merge.buffer.address, merge.address]
         entries = len(words)
@@ -169,24 +159,6 @@ def _merge(selector: RelationSelector) -> RoundMerge:
     merge = selector.in_rounds()
     assert merge is not None
     return merge
-
-
-def _words_of(programs: Sequence[Program], others: Sequence[Words]) -> list[Words]:
-    """The tables of words that pipelines compute with, and others, in the order in which all lock them."""
-    found = {id(words): words for words in others}
-    for program in programs:
-        for operation in program.pipeline.operations:
-            if isinstance(operation, Compute):
-                for words in (operation.words, *(step.words for step in operation.steps)):
-                    if words is not None:
-                        found[id(words)] = words
-    return [found[key] for key in sorted(found)]
-
-
-def _program(body: BodyProgram) -> Program:
-    program = body.stages[0].program
-    assert isinstance(program, Program)
-    return program
 
 
 def _address(table: Table) -> int:

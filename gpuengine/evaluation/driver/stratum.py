@@ -66,6 +66,7 @@ class StratumEvaluation:
         self.placement = context.placement
         self.selectors = make_selectors(stratum, self.runner)
         self.runner.selectors = self.selectors
+        self.runner.improved = {name: selector.in_rounds for name, selector in self.selectors.items()}
         recursive = list(dict.fromkeys(variant.rule for variant in stratum.recursive))
         self._divergence = Divergence(recursive, context.plan.selections, self.selectors)
         self.statistics = StratumStatistics(stratum.number, stratum.relations)

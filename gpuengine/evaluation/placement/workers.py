@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from gpuengine.errors import Interrupted
@@ -28,6 +28,8 @@ _MOST_BUFFERS = 8
 _CHUNKS_PER_WORKER = 256
 _LEAST_CHUNK = 16
 _MOST_CHUNK = 1024
+_SPANS_PER_WORKER = 16
+_LEAST_SPAN = 64
 
 
 class Workers:
@@ -97,6 +99,51 @@ class Workers:
             self.each(run, range(self.threads))
             work.close_gaps()
             if Status.STOPPED in statuses:
+                raise Interrupted("stopped")
+        return sum(own.candidates for own in programs)
+
+    def collect(
+        self,
+        program: Program,
+        arity: int,
+        rows: tuple[int, int],
+        before_wave: Callable[[], None],
+        take: Callable[[Rows], None],
+        during_wave: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> int:
+        """Drive rows into buffers of the threads' own; returns the candidates seen.
+
+        While no worker runs, `before_wave` is called before each wave, and after it `take` for each buffer of
+        rows of so many columns that came out; it empties them. `during_wave` is entered for a wave.
+        """
+        start, end = rows
+        programs = [program.copy() for _ in range(self.threads)]
+        buffers = self.buffers_for(arity)
+        chunk = max(_LEAST_SPAN, (end - start) // (self.threads * _SPANS_PER_WORKER))
+        chunks = [(at, min(at + chunk, end)) for at in range(start, end, chunk)]
+        chunks.reverse()
+        suspended = [False] * self.threads
+        stopped = [False] * self.threads
+
+        def work(worker: int) -> None:
+            own, buffer = programs[worker], buffers[worker]
+            status = own.resume(buffer) if suspended[worker] else Status.DONE
+            while status is Status.DONE:
+                try:
+                    span = chunks.pop()
+                except IndexError:
+                    break
+                status = own.run(buffer, *span)
+            suspended[worker] = status is Status.FULL
+            stopped[worker] = status is Status.STOPPED
+
+        while chunks or any(suspended):
+            before_wave()
+            with during_wave():
+                self.each(work, range(self.threads))
+            for buffer in buffers:
+                take(buffer)
+            if any(stopped):
                 raise Interrupted("stopped")
         return sum(own.candidates for own in programs)
 

@@ -324,6 +324,7 @@ def compile_body(
     exact: bool = False,
     in_hindsight: bool = False,
     in_one: bool = False,
+    best: object | None = None,
 ) -> BodyProgram:
     """Make the stages of `plan`. `sink` is the head to insert into, a table's, or the variables to collect.
 
@@ -333,9 +334,9 @@ def compile_body(
     every atom reads just its domain; otherwise one that only checks may see facts of other domains, and those
     that are scheduled, which for sets of facts comes to the same. `in_hindsight` drops bindings for which a
     literal can't be computed, instead of failing. `in_one` has pipelines compute what they can; who runs them
-    has to know of that (see `Status`).
+    has to know of that (see `Status`). `best` has the best value of each of the head's keys (see `Improve`).
     """
-    compiler = _Compiler(body, plan, database, sink, stop, delta, old, growing, distinct, exact, in_one)
+    compiler = _Compiler(body, plan, database, sink, stop, delta, old, growing, distinct, exact, in_one, best)
     program = compiler.compile(given)
     program.in_hindsight = in_hindsight and any(can_fail(part) for part in body)
     database.refresh_values()
@@ -364,11 +365,13 @@ class _Compiler:
         distinct: bool,
         exact: bool,
         in_one: bool,
+        best: object | None,
     ) -> None:
         self.body, self.plan, self.database, self.sink = body, plan, database, sink
         self.stop, self.delta, self.old, self.growing, self.distinct = stop, delta, old, growing, distinct
         self.exact = exact
         self.in_one = in_one
+        self.best = best
         self.stages: list[Stage] = []
         self.builders: list[JoinBuilder] = []
         self.tables = _tables(body, sink, database)
@@ -524,7 +527,7 @@ class _Compiler:
         if isinstance(self.sink, Atom):
             if not self.stages:
                 builder.check_bounds(self.sink)
-            pipeline = builder.insert_into(driver, self.sink, distinct=self.distinct)
+            pipeline = builder.insert_into(driver, self.sink, distinct=self.distinct, best=self.best)
             program = self.backend.program(pipeline, self.stop)
             self.stages.append(Stage(pipeline, program, rows, inputs, builder.registers))
         else:

@@ -22,6 +22,7 @@ from gpuengine.kernels.contract import (
     Domain,
     Driver,
     Exists,
+    Improve,
     IndexProbe,
     Insert,
     Operation,
@@ -140,8 +141,12 @@ class JoinBuilder:
                 Contains(self._table(atom).keyset, registers, unless=(number, alternative))
             )
 
-    def insert_into(self, driver: Driver, head: Atom, *, distinct: bool) -> Pipeline:
-        """End in the head's set; if the rows are known to be new and `distinct`, they need no set."""
+    def insert_into(
+        self, driver: Driver, head: Atom, *, distinct: bool, best: object | None = None
+    ) -> Pipeline:
+        """End in the head's set, or where it has the `best` value of each key; rows that are known to be new
+        and `distinct` need no set.
+        """
         registers = tuple(self._term_register(arg) for arg in head.args)
         bounds = self._table(head).bounds
         computed = [c for c, register in enumerate(registers) if register in self._computed]
@@ -149,6 +154,8 @@ class JoinBuilder:
             self.operations.append(
                 Within(tuple(registers[c] for c in computed), tuple(bounds[c] for c in computed))
             )
+        if best is not None:
+            return self._finish(driver, Improve(best, registers))
         sink = Collect(registers) if distinct else Insert(self._table(head).keyset, registers)
         return self._finish(driver, sink)
 
@@ -177,7 +184,7 @@ class JoinBuilder:
     def collect(self, driver: Driver, variables: tuple[Variable, ...]) -> Pipeline:
         return self._finish(driver, Collect(tuple(self.registers[variable] for variable in variables)))
 
-    def _finish(self, driver: Driver, sink: Insert | Collect) -> Pipeline:
+    def _finish(self, driver: Driver, sink: Insert | Improve | Collect) -> Pipeline:
         constants = tuple((register, id) for (_, id), register in self._constants.items())
         return Pipeline(driver, tuple(self.operations), sink, self._count, constants)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -16,9 +16,11 @@ from gpuengine.evaluation.progress import Progress, UsedPlan
 from gpuengine.evaluation.rules.body import BodyProgram, compile_body, is_relational
 from gpuengine.evaluation.rules.bounds import flow_bounds, widen_head
 from gpuengine.evaluation.rules.context import Context
+from gpuengine.evaluation.rules.improving import Improving
 from gpuengine.evaluation.rules.multiway_join import MultiwayJoin
 from gpuengine.evaluation.rules.parallel_body import can_run_in_parallel, insert_in_parallel
 from gpuengine.kernels.contract import IGNORE, Status
+from gpuengine.kernels.cpu.merging import RoundMerge
 from gpuengine.kernels.cpu.program import Program as CpuProgram
 from gpuengine.language.program import (
     Atom,
@@ -86,6 +88,8 @@ class VariantRunner:
         self._prepared: dict[Variant, _Prepared] = {}
         self._admitted: dict[Variant, list[Bounds]] = {}
         self.selectors: Mapping[str, Selector] = {}
+        self.improved: Mapping[str, Callable[[], RoundMerge | None]] = {}
+        """Of the selectors those that pipelines may improve in place, as things are when they are called."""
         self._multiway_join = MultiwayJoin(context)
 
     @cached_property
@@ -190,6 +194,7 @@ class VariantRunner:
             distinct=selector is not None or self._is_distinct(variant),
             in_hindsight=variant.in_hindsight,
             in_one=in_one,
+            best=self.improved[head.relation]() if in_one and selector is not None else None,
         )
 
     def _body(self, variant: Variant) -> tuple[Literal, ...]:
@@ -387,11 +392,39 @@ class VariantRunner:
         """Offer what a variant derives to what selects the facts of its head; how much that is."""
         seen, name = 0, variant.rule.head.relation
         selector = self.selectors[name]
+        if name in self.improved and (candidates := self._run_in_place(body, variant)) is not None:
+            return candidates
         for columns, rows in self._heads(body, variant, selector.besides(variant.rule)):
             seen += rows
             selector.offer(columns, rows, variant.rule)
             self.context.check_budget(self.context.database.tables[name], variant.rule.text)
         return seen
+
+    def _run_in_place(self, body: BodyProgram, variant: Variant) -> int | None:
+        """Have a pipeline improve what is known of keys; the candidates seen, None if none can.
+
+        If something is computed that the head does not admit, it does from then on, and all is done again.
+        """
+        name = variant.rule.head.relation
+        head, refresh = self.context.database.tables[name], self.improved[name]
+        while True:
+            merge = refresh()
+            made = self.in_one(variant, body) if merge is not None and body.backend.on_host else None
+            if merge is None or made is None:
+                return None
+            if made.impossible:
+                return 0
+            improving = Improving(made, merge, self.selectors[name].offer, refresh)
+            before = improving.program.candidates
+            candidates = improving.run(
+                *self._driver_span(made, variant),
+                self.context.workers,
+                lambda: self.context.check_budget(head, variant.rule.text),
+            )
+            if candidates is not None:
+                return candidates - before
+            self.admit_row(variant, improving.program.row())
+            body = self.prepare(variant)
 
     def _heads(
         self, body: BodyProgram, variant: Variant, besides: tuple[Variable, ...] = ()
