@@ -8,10 +8,10 @@ BENCH ?= generated
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs wheel clean
+.PHONY: help demo test test-spark-matrix lint bench docs wheel clean
 
 help: ## what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@test -n "$(PY)" || { echo "no Python found: install Python 3.11, or call make PY=/path/to/python"; exit 1; }
@@ -51,6 +51,9 @@ lint: $(VENV)/installed-test ## style, types, the direction of imports, code wit
 
 test: lint ## lint, and the whole test suite
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-spark-matrix: $(VENV)/installed-test ## Spark's essentials with the versions that make test leaves out
+	GPUENGINE_SPARK_VERSIONS='3.5.9 4.2.1' $(BIN)/python -m pytest tests/spark_bridge/test_versions.py
 
 bench: $(VENV)/installed-bench ## compare with the peers found on this machine
 	$(BIN)/python -m bench run $(BENCH)

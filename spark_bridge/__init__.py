@@ -13,6 +13,7 @@ if __name__ != "gpuengine.spark_bridge":
 
 if TYPE_CHECKING:
     from gpuengine.spark_bridge.encoding import load_encoded as load_encoded
+    from gpuengine.spark_bridge.feeding import feed as feed
     from gpuengine.spark_bridge.materialisation import Materialisation as Materialisation
     from gpuengine.spark_bridge.materialisation import datalog as datalog
     from gpuengine.spark_bridge.materialisation import encode as encode
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from gpuengine.spark_bridge.saved import open as open
     from gpuengine.spark_bridge.sessions import session as session
     from gpuengine.spark_bridge.strata import Limits as Limits
-    from gpuengine.spark_bridge.streams import feed as feed
     from gpuengine.spark_bridge.triples import materialise_triples as materialise_triples
 
 # No module has the name of what it exports: an import of the module would put it in its place.
@@ -33,7 +33,7 @@ _HOME = {
     "SavedMaterialisation": "saved",
     "datalog": "materialisation",
     "encode": "materialisation",
-    "feed": "streams",
+    "feed": "feeding",
     "ingest": "materialisation",
     "load_encoded": "encoding",
     "materialise": "materialisation",

@@ -16,6 +16,7 @@ from gpuengine.errors import DataError
 from gpuengine.io.options import pick_columns
 from gpuengine.language.program import Attribute, Kind, Relation
 from gpuengine.spark_bridge.carriers import column
+from gpuengine.spark_bridge.versions import is_valid_utf8
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -159,7 +160,7 @@ def _convert(
         # By type and not by name: names follow the session's collation, and symbols are compared by bytes.
         return _Conversion(name, raw, raw if source == T.StringType() else raw.cast(T.StringType()))
     text = raw.cast(T.StringType())
-    return _Conversion(name, raw, F.when(F.is_valid_utf8(text), text), "not in UTF-8")
+    return _Conversion(name, raw, F.when(is_valid_utf8(text), text), "not in UTF-8")
 
 
 def check_type(relation: Relation, attribute: Attribute, given: str, source: DataType) -> None:

@@ -23,7 +23,9 @@ from gpuengine.planning.shapes import Candidate, Shape, Source
 from gpuengine.schemes import condensation
 from gpuengine.schemes.digraph import adjacency
 from gpuengine.spark_bridge.carriers import LONG, Carriers, column
+from gpuengine.spark_bridge.connect import parallelism, share
 from gpuengine.spark_bridge.frames import Held, arrow_batches
+from gpuengine.spark_bridge.versions import to_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,12 +89,12 @@ def equivalence_classes(
     is a row for each value, of which it takes `limit`.
     """
     forest = pairs.toDF("c0", "c1").mapInArrow(_reduce_pairs, PAIRS)
-    width = (tasks or spark.sparkContext.defaultParallelism) // _FAN_IN
+    width = (tasks or parallelism(spark)) // _FAN_IN
     while width > 1:
         # By value, so that what several parts say of it comes together.
         forest = forest.repartition(width, "c1").mapInArrow(_reduce_pairs, PAIRS)
         width //= _FAN_IN
-    merged = forest.repartition(1).mapInArrow(_reduce_pairs, PAIRS).limit(limit + 1).toArrow()
+    merged = to_arrow(forest.repartition(1).mapInArrow(_reduce_pairs, PAIRS).limit(limit + 1))
     if merged.num_rows > limit:
         return None
     return classes_of(*(merged.column(j).to_numpy() for j in range(2)))
@@ -212,7 +214,7 @@ def expand_equivalence(spark: SparkSession, classes: Classes, partitions: int) -
 def _expanded(
     spark: SparkSession, condensed: Condensation | Classes, partitions: int, listing: Listing
 ) -> DataFrame:
-    shared = spark.sparkContext.broadcast(condensed)
+    shared = share(spark, condensed)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from gpuengine.spark_bridge.tasks import prepare_worker
@@ -349,7 +351,7 @@ def condensable(prepared: Prepared, stratum: Stratum, carriers: Carriers) -> Con
 
 def run_condensed(spark: SparkSession, shape: Condensable, pairs: Held, limit: int) -> DataFrame | None:
     """All pairs of a closure or an equivalence, listed when they are read; None if it is too large."""
-    partitions = PARTS_PER_CORE * max(1, spark.sparkContext.defaultParallelism)
+    partitions = PARTS_PER_CORE * parallelism(spark)
     if shape.candidate.shape is Shape.EQUIVALENCE:
         classes = equivalence_classes(spark, pairs.frame, limit)
         return None if classes is None else expand_equivalence(spark, classes, partitions)

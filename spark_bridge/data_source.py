@@ -6,7 +6,7 @@ sends them about: they hold options and schemas only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -24,9 +24,10 @@ from pyspark.sql.types import StructType
 from gpuengine.engine import Engine
 from gpuengine.errors import GpuEngineError
 from gpuengine.relation import RelationView
-from gpuengine.spark_bridge.declarations import batches_of, struct_of
+from gpuengine.spark_bridge.declarations import struct_of
 from gpuengine.spark_bridge.knowledge_bases import Asked, Target, open_engine
 from gpuengine.spark_bridge.streams import Changes, Sink
+from gpuengine.spark_bridge.versions import has
 
 FORMAT = "gpuengine"
 
@@ -49,7 +50,8 @@ class KnowledgeBaseSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         if "state" in self.options:
             raise GpuEngineError("the option state is for spark.readStream, which reads changes")
-        return _Reader(Asked.read(self.options))
+        asked = Asked.read(self.options)
+        return _FilteringReader(asked) if has("pushed filters") else _Reader(asked)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return _Writer(Target.read(self.options, schema), overwrite)
@@ -71,7 +73,27 @@ class _Reader(DataSourceReader):
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        yield from batches_of(self._asked.view())
+        yield from self._asked.batches()
+
+
+class _FilteringReader(_Reader):
+    """Has the engine look up what columns must be equal to; Spark filters again.
+
+    Spark refuses a reader that can filter unless its setting for that is on, which `register` sees to.
+    """
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        from pyspark.sql import datasource
+
+        kinds: Any = datasource  # PySpark 4.0 has none of these
+        equality = (kinds.EqualTo, kinds.EqualNullSafe)
+        equal = {
+            one.attribute[0]: one.value
+            for one in filters
+            if isinstance(one, equality) and len(one.attribute) == 1
+        }
+        self._asked = self._asked.where(equal)
+        return filters
 
 
 class _Writer(DataSourceArrowWriter):

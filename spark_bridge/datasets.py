@@ -1,4 +1,4 @@
-"""Datasets as frames, and frames as datasets: Parquet, ORC, text as fact files have it, N-Triples.
+"""Datasets as frames, and frames as datasets: Parquet, ORC, tables, text as fact files have it, N-Triples.
 
 They are found as ``.input`` and ``.output`` say, and written beside their places: moved there when all of
 them are complete.
@@ -29,8 +29,11 @@ from gpuengine.io.options import (
 from gpuengine.language.parameters import is_a_stream
 from gpuengine.language.program import Attribute, Directive, Kind, Relation
 from gpuengine.spark_bridge.checking import refuse_logical
+from gpuengine.spark_bridge.connect import is_connect, require_jvm
 from gpuengine.spark_bridge.failures import spark_failures
 from gpuengine.spark_bridge.filesystem import FileSystem, beside_of, join, name_of, parent_of
+from gpuengine.spark_bridge.table_formats import TABLE_FORMATS, read_table, table_format
+from gpuengine.spark_bridge.versions import is_valid_utf8, try_cast
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -96,7 +99,7 @@ def parse_fields(
     rows = lines.select("value", F.split("value", re.escape(delimiter), -1).alias("fields"))
     # `get` is null beyond the end, where an index would be an error.
     values = typed([F.get("fields", F.lit(column)) for column in columns], relation)
-    fits = F.is_valid_utf8("value") & (F.size("fields") == width)
+    fits = is_valid_utf8("value") & (F.size("fields") == width)
     return Parsed(rows, values, fits, F.col("value"))
 
 
@@ -106,7 +109,7 @@ def parse_triples(lines: DataFrame, names: Sequence[str]) -> Parsed:
 
     rows = lines.where(~F.col("value").rlike(_NO_TRIPLE))
     values = [F.regexp_extract("value", _TRIPLE, i).alias(name) for i, name in enumerate(names, 1)]
-    fits = F.is_valid_utf8("value") & F.col("value").rlike(_TRIPLE)
+    fits = is_valid_utf8("value") & F.col("value").rlike(_TRIPLE)
     return Parsed(rows, values, fits, F.col("value"))
 
 
@@ -120,17 +123,17 @@ def _typed(field: Column, attribute: Attribute) -> Column:
 
     kind = attribute.type.kind
     if kind is Kind.NUMBER:
-        value = F.when(field.rlike(_WHOLE), F.trim(field).try_cast("bigint"))
+        value = F.when(field.rlike(_WHOLE), try_cast(F.trim(field), "bigint"))
     elif kind is Kind.UNSIGNED:
-        wide = F.when(field.rlike(_WHOLE), F.trim(field).try_cast("decimal(20,0)"))
+        wide = F.when(field.rlike(_WHOLE), try_cast(F.trim(field), "decimal(20,0)"))
         value = F.when(wide.between(F.lit(0), F.lit(str(2**64 - 1)).cast("decimal(20,0)")), wide)
     elif kind is Kind.FLOAT:
-        number = F.trim(field).try_cast("double")
+        number = try_cast(F.trim(field), "double")
         finite = F.when(F.abs(number) < F.lit(float("inf")), number)
         value = F.when(field.rlike(_FLOAT), finite)
         value = value.when(F.lower(field).rlike(_NOT_FINITE), number)
     else:
-        value = F.when(F.is_valid_utf8(field), field)
+        value = F.when(is_valid_utf8(field), field)
     return value.alias(attribute.name)
 
 
@@ -150,6 +153,7 @@ _CODECS = (*CODEC_OF_SUFFIX, ".bz2")
 _TEXT_SUFFIXES = tuple(s + z for s in (".csv", ".tsv", ".facts", ".txt", ".nt") for z in ("", *_CODECS))
 _LOOKED_FOR = (".parquet", "", ".orc", *_TEXT_SUFFIXES)
 _PATTERN = re.compile(r"[*?\[{]")
+_TABLE_NAME = re.compile(r"(?:[A-Za-z_]\w*|`[^`]+`)(?:\.(?:\w+|`[^`]+`))*")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _BAD = "_bad"
 
@@ -212,20 +216,33 @@ def read_dataset(
     format: str | None = None,
     params: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The rows of a file, a folder or a pattern, for a relation.
+    """The rows of a file, a folder or a pattern, or of a table of the catalog, for a relation.
 
     `format` is ``parquet``, ``orc``, ``text`` or ``ntriples``; without it ``IO=`` of the `params` decides,
-    then the extension, then what a folder contains. Parquet and ORC come as they are, text with the declared
-    types (unsigned as decimal(20,0)), triples as three strings in the spelling of the file. Text is looked
-    through once before this returns: `DataError` if a row does not fit. Numbers are decimal there.
+    then the extension, then what a folder contains. Parquet, ORC, Delta and Iceberg come as they are, text
+    with the declared types (unsigned as decimal(20,0)), triples as three strings in the spelling of the file.
+    Text is looked through once before this returns: `DataError` if a row does not fit. Numbers are decimal
+    there.
     """
     params = params or {}
     refuse_logical(relation)
+    table = _table(spark, path) if format is None and not params else None
+    if is_connect(spark):
+        return table if table is not None else _by_its_ending(spark, path, relation)
     files = FileSystem(spark)
+    if table is not None:
+        if files.exists(path):
+            raise DataError(
+                f"{relation.name}: {path} is a table and a dataset\n"
+                f"  hint: give spark.table({path!r}), or ./{path}"
+            )
+        return table
     if not files.exists(path) and not (_PATTERN.search(path) and files.matches(path)):
         raise DataError(f"no facts for {relation.name}: there is no {path}")
     format = format or _format_of(files, path, params, relation.name)
     try:
+        if format in TABLE_FORMATS:
+            return read_table(spark, path, format)
         if format in (PARQUET, ORC):
             return _columnar(spark, path, format, relation, params)
         if format == TRIPLES:
@@ -236,7 +253,29 @@ def read_dataset(
         raise
     except Exception as error:
         raise DataError(f"{path}: {relation.name} can't be read: {_first_line(error)}") from error
-    raise DataError(f"{path}: there is no format {format!r}\n  hint: parquet, orc, text or ntriples")
+    raise DataError(
+        f"{path}: there is no format {format!r}\n  hint: parquet, orc, delta, iceberg, text or ntriples"
+    )
+
+
+def _table(spark: SparkSession, name: str) -> DataFrame | None:
+    """A table or a view of the session's catalogs."""
+    if not _TABLE_NAME.fullmatch(name):
+        return None
+    with suppress(Exception):  # a catalog that is not there, or not for such names
+        if spark.catalog.tableExists(name):
+            return spark.table(name)
+    return None
+
+
+def _by_its_ending(spark: SparkSession, path: str, relation: Relation) -> DataFrame:
+    """A dataset that nobody can look at before it is read, as over Spark Connect."""
+    format = _by_suffix(path)
+    if format not in (PARQUET, ORC):
+        require_jvm(spark, f"{relation.name}: reading {path}, which does not end in .parquet or .orc,")
+    assert format is not None
+    with spark_failures(f"reading {path}"):
+        return spark.read.format(format).load(path)
 
 
 def _first_line(error: Exception) -> str:
@@ -251,6 +290,8 @@ def _format_of(files: FileSystem, path: str, params: Mapping[str, str], relation
             raise DataError(f"IO={name} of {relation} can't be read by Spark\n  hint: use Parquet, or text")
         if name != "file":
             return _FORMAT_OF_IO[name]
+    if files.is_directory(path) and (table := table_format(files, path)) is not None:
+        return table
     kind = _by_suffix(path)
     if kind is None and files.is_directory(path):
         kind = _by_content(files, path)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from gpuengine.errors import DataError, GpuEngineError
 from gpuengine.exchange.spark_frames import HOLDS, spark_schema
 from gpuengine.io.options import pick_columns
-from gpuengine.io.schema import arrow_schema, arrow_type, nullary
+from gpuengine.io.schema import arrow_type, nullary, outer_schema
 from gpuengine.language.program import Attribute, Program, Relation
 from gpuengine.loading import declared_in
 from gpuengine.planning.plan import body_relations
@@ -27,14 +27,14 @@ def arrow_columns(attributes: Sequence[Attribute]) -> pa.Schema:
     """The columns of a relation with types that Spark has; one without columns has `HOLDS`."""
     if not attributes:
         return pa.schema([pa.field(HOLDS, pa.bool_())])
-    return spark_schema(arrow_schema(attributes))
+    return spark_schema(outer_schema(attributes))
 
 
 def struct_of(attributes: Sequence[Attribute]) -> StructType:
     """The same as Spark has it."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return from_arrow_schema(arrow_columns(attributes))
+    return from_arrow_schema(arrow_columns(attributes), prefer_timestamp_ntz=True)
 
 
 def batches_of(view: RelationView, rows: int = 1 << 16) -> Iterable[pa.RecordBatch]:
@@ -76,6 +76,9 @@ def facts_for(relation: Relation, rows: pa.Table, columns: Sequence[int], *, dro
 
 
 def _cast(relation: Relation, attribute: Attribute, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if attribute.type.logical:
+        # A date and the like, which the engine reads as it is.
+        return column
     try:
         return column.cast(arrow_type(attribute.type))
     except pa.ArrowInvalid as error:

@@ -15,7 +15,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpuengine.errors import DataError
+from gpuengine.exchange.spark_frames import arrow_frame
 from gpuengine.spark_bridge.filesystem import FileSystem
+from gpuengine.spark_bridge.versions import to_arrow
 from gpuengine.terms.dictionary import IDENTITY
 
 if TYPE_CHECKING:
@@ -125,7 +127,7 @@ def _frequent(
     hashes = frame.select(*(hashed(name) for name in names))
     rows = frame.count() if rows is None else rows
     fraction = min(1.0, _SAMPLE_ROWS / max(rows, 1))
-    sample = (hashes.sample(fraction, seed=1) if fraction < 1 else hashes).toArrow()
+    sample = to_arrow(hashes.sample(fraction, seed=1) if fraction < 1 else hashes)
     hot: set[int] = set()
     complete: set[str] = set()
     for name in names:
@@ -133,7 +135,7 @@ def _frequent(
         values, counts = counted.field("values"), counted.field("counts")
         if len(values) <= _FEW_VALUES:
             every = hashes.select(name).where(F.col(name).isNotNull()).distinct().limit(_FEW_VALUES + 1)
-            distinct = every.toArrow()[name].to_pylist()
+            distinct = to_arrow(every)[name].to_pylist()
             if len(distinct) <= _FEW_VALUES:
                 hot.update(distinct)
                 complete.add(name)
@@ -149,8 +151,8 @@ def _fetched(pairs: Pairs, hashes: set[int]) -> Pairs:
 
     spark = pairs.frame.sparkSession
     wanted: Any = F.xxhash64(pairs.key).isin(sorted(hashes)) if hashes else F.lit(False)
-    table = pairs.frame.where(wanted).toArrow()
-    return replace(pairs, frame=spark.createDataFrame(table, pairs.frame.schema), bytes=0)
+    table = to_arrow(pairs.frame.where(wanted))
+    return replace(pairs, frame=arrow_frame(table, spark), bytes=0)
 
 
 TermKind = Literal["symbol", "number"]
@@ -239,7 +241,7 @@ class TermDictionary:
         bucket = F.pmod(F.hash("term"), F.lit(_BUCKETS)).alias("bucket")
         terms = terms.select("term", bucket)
         if rows is not None and rows <= _LOCAL_ROWS:
-            part = self._local_part(terms.toArrow())
+            part = self._local_part(to_arrow(terms))
         else:
             position = F.row_number().over(Window.partitionBy("bucket").orderBy("term")).alias("position")
             part = self._kept_part(_keep(terms.select("term", "bucket", position)))
@@ -267,7 +269,7 @@ class TermDictionary:
 
         ordered = terms.sort_by([("bucket", "ascending"), ("term", "ascending")])["term"]
         ids = pa.array(range(self.bound, self.bound + len(ordered)), pa.int64())
-        frame = self._spark.createDataFrame(pa.table({"term": ordered, "id": ids}))
+        frame = arrow_frame(pa.table({"term": ordered, "id": ids}), self._spark)
         return _Part(frame, None, len(ordered), ordered.nbytes + _BYTES_PER_TERM * len(ordered))
 
     def _kept_part(self, numbered: DataFrame) -> _Part:
@@ -276,12 +278,12 @@ class TermDictionary:
         from pyspark.sql import functions as F
 
         size = F.sum(F.octet_length(F.col("term").cast("string"))).alias("size")
-        counted = numbered.groupBy("bucket").agg(F.count(F.lit(1)).alias("count"), size).toArrow()
+        counted = to_arrow(numbered.groupBy("bucket").agg(F.count(F.lit(1)).alias("count"), size))
         counted = counted.sort_by("bucket")
         counts, bytes = counted["count"].to_pylist(), sum(counted["size"].to_pylist())
         before = [self.bound - 1 + passed for passed in accumulate(counts, initial=0)]
         offsets = pa.table({"bucket": counted["bucket"], "before": pa.array(before[:-1], pa.int64())})
-        small = F.broadcast(self._spark.createDataFrame(offsets))
+        small = F.broadcast(arrow_frame(offsets, self._spark))
         id = (F.col("before") + F.col("position")).alias("id")
         frame = numbered.join(small, "bucket").select("term", id)
         return _Part(frame, numbered, sum(counts), bytes + _BYTES_PER_TERM * sum(counts))
@@ -312,7 +314,7 @@ class TermDictionary:
         if not others or not self._parts:
             return own
         wanted = self.local_terms(others)
-        table = self.frame.join(F.broadcast(wanted), "term").select("term", "id").toArrow()
+        table = to_arrow(self.frame.join(F.broadcast(wanted), "term").select("term", "id"))
         return {**own, **dict(zip(table["term"].to_pylist(), table["id"].to_pylist(), strict=True))}
 
     def local_terms(self, terms: Sequence[str | int]) -> DataFrame:
@@ -320,7 +322,7 @@ class TermDictionary:
         import pyarrow as pa
 
         type = pa.string() if self.kind == "symbol" else pa.int64()
-        return self._spark.createDataFrame(pa.table({"term": pa.array(terms, type)}))
+        return arrow_frame(pa.table({"term": pa.array(terms, type)}), self._spark)
 
     def save(self, path: str) -> None:
         """Write as Parquet, over what is there."""

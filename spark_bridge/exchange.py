@@ -34,6 +34,7 @@ from gpuengine.planning.prepared import Prepared
 from gpuengine.planning.strata import delta_variants
 from gpuengine.schemes.table import Table, as_table
 from gpuengine.spark_bridge.carriers import STRING, column
+from gpuengine.spark_bridge.connect import is_connect
 from gpuengine.spark_bridge.decomposition import Layout
 from gpuengine.spark_bridge.frames import Held, broadcast_table, read_broadcast
 from gpuengine.spark_bridge.mesh import Mesh, MeshError
@@ -421,6 +422,8 @@ def run_exchanged(
 
 def tasks_at_once(spark: SparkSession) -> tuple[int, str]:
     """How many tasks a barrier stage may have here; if none, or they can't exchange anything, 0 and why."""
+    if is_connect(spark):
+        return 0, "a session of Spark Connect can't tell how many tasks run at once"
     conf = spark.sparkContext.getConf()
     settings: dict[str, str] = {
         key: conf.get(key, "") or ""

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuengine import errors
 from gpuengine.errors import GpuEngineError, Interrupted, ProgramErrors, SparkError
+from gpuengine.spark_bridge.versions import has
 
 _SHIP = (
     "ship the wheel (spark-submit --py-files gpuengine-<version>-py3-none-any.whl), or install it on\n"
@@ -101,6 +102,9 @@ def _in_main_thread() -> bool:
 @contextmanager
 def _without_log() -> Iterator[None]:
     """PySpark would write the stack traces of failed queries to the terminal; the error tells the same."""
+    if not has("loggers of queries"):
+        yield
+        return
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
@@ -134,9 +138,15 @@ def translate(what: str, error: BaseException) -> GpuEngineError:
 def _cancel_jobs() -> None:
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
     context: Any = SparkContext._active_spark_context
     if context is None:
+        remote: Any = SparkSession.getActiveSession()
+        if remote is not None:
+            # What a server of Spark Connect does for this session, and for no other.
+            with suppress(Exception):
+                remote.interruptAll()
         return
     # All of them: the interrupt cut the connection by which the JVM knew this thread and its job group.
     # Whatever goes wrong here, the interrupt is what the user has to be told.

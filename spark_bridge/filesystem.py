@@ -12,9 +12,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuengine.errors import DataError, SparkError, StoreError
+from gpuengine.errors import DataError, StoreError
 from gpuengine.maintenance.store.files import sync_directory, write_synced
 from gpuengine.maintenance.store.lock import WriterLock
+from gpuengine.spark_bridge.connect import require_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,14 +50,9 @@ class FileSystem:
     """The file systems that a session knows. Every failure is a `DataError` that names the path."""
 
     def __init__(self, spark: SparkSession) -> None:
-        try:
-            self._jvm: Any = spark._jvm
-            self._conf: Any = spark._jsparkSession.sessionState().newHadoopConf()
-        except Exception as error:
-            raise SparkError(
-                f"this session has no file system to work with: {error}\n"
-                "  hint: use a session in the driver's own process, not a remote one (Spark Connect)"
-            ) from error
+        require_jvm(spark, "looking at files")
+        self._jvm: Any = spark._jvm
+        self._conf: Any = spark._jsparkSession.sessionState().newHadoopConf()
 
     def exists(self, path: str) -> bool:
         with _failures(f"can't look for {path}"):

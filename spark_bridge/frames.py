@@ -20,7 +20,9 @@ from gpuengine.errors import SparkError
 from gpuengine.exchange.spark_frames import create_frame
 from gpuengine.language.program import Program
 from gpuengine.spark_bridge.carriers import Carriers, column
+from gpuengine.spark_bridge.connect import Enclosed, is_connect, share
 from gpuengine.spark_bridge.filesystem import FileSystem, join
+from gpuengine.spark_bridge.versions import to_arrow
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
@@ -38,7 +40,7 @@ _TEXT_BYTES = 32
 _WIDTH = {"bigint": 8, "double": 8, "int": 4, "boolean": 1, "string": _TEXT_BYTES}
 
 
-_read: WeakKeyDictionary[Broadcast[bytes], pa.Table] = WeakKeyDictionary()
+_read: WeakKeyDictionary[Broadcast[bytes] | Enclosed, pa.Table] = WeakKeyDictionary()
 
 
 def arrow_batches(frame: DataFrame, *, rows: int | None = None) -> Iterator[pa.Table | pa.RecordBatch]:
@@ -49,7 +51,7 @@ def arrow_batches(frame: DataFrame, *, rows: int | None = None) -> Iterator[pa.T
     is no limit.
     """
     if fetched_bytes(frame, rows) <= _most_collected(frame.sparkSession):
-        yield frame.toArrow()
+        yield to_arrow(frame)
         return
     empty = True
     for row in _packed(frame).toLocalIterator(prefetchPartitions=True):
@@ -57,18 +59,23 @@ def arrow_batches(frame: DataFrame, *, rows: int | None = None) -> Iterator[pa.T
             empty = False
             yield batch
     if empty:
-        yield frame.limit(0).toArrow()
+        yield to_arrow(frame.limit(0))
 
 
 def fetched_bytes(frame: DataFrame, rows: int | None = None) -> int:
     """About how many bytes a frame takes as Arrow."""
     if rows is not None:
         return rows * sum(_WIDTH.get(kind, 16) for _, kind in frame.dtypes)
+    if is_connect(frame):
+        # Only the server knows what it expects.
+        return COLLECTED_BYTES + 1
     # What Spark knows of files is their size on disk, where columns are compressed.
     return 4 * int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 def _most_collected(spark: SparkSession) -> int:
+    if is_connect(spark):
+        return COLLECTED_BYTES
     jvm: Any = spark._jvm
     setting = spark.conf.get("spark.driver.maxResultSize", "1g")
     limit = int(jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(setting))
@@ -117,7 +124,9 @@ def frame_of(spark: SparkSession, table: pa.Table, *, partitions: int | None = N
     return frame
 
 
-def broadcast_table(spark: SparkSession, frame: DataFrame, *, rows: int | None = None) -> Broadcast[bytes]:
+def broadcast_table(
+    spark: SparkSession, frame: DataFrame, *, rows: int | None = None
+) -> Broadcast[bytes] | Enclosed:
     """All rows of a frame at every executor, as an Arrow stream; read it there with `read_broadcast`."""
     sink = pa.BufferOutputStream()
     writer = None
@@ -127,10 +136,10 @@ def broadcast_table(spark: SparkSession, frame: DataFrame, *, rows: int | None =
         writer.write(batch)
     assert writer is not None
     writer.close()
-    return spark.sparkContext.broadcast(sink.getvalue().to_pybytes())
+    return share(spark, sink.getvalue().to_pybytes())
 
 
-def read_broadcast(broadcast: Broadcast[bytes]) -> pa.Table:
+def read_broadcast(broadcast: Broadcast[bytes] | Enclosed) -> pa.Table:
     """The table of a broadcast, in the memory that the broadcast itself has; made once in each process."""
     table = _read.get(broadcast)
     if table is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from pyspark.sql.types import StructType
 from gpuengine.engine import Engine
 from gpuengine.errors import GpuEngineError, StoreError
 from gpuengine.io import find_facts
-from gpuengine.language.program import Attribute, Relation, Variable
+from gpuengine.language.program import Attribute, Kind, Relation, Variable
 from gpuengine.language.questions import parse_question
 from gpuengine.opening import open as open_base
 from gpuengine.relation import RelationView
 from gpuengine.spark_bridge.declarations import (
+    arrow_columns,
+    batches_of,
     columns_for,
     facts_for,
     filled_relations,
@@ -40,6 +43,8 @@ class Asked:
     facts: str | None
     relation: str | None
     query: str | None
+    equal: tuple[tuple[str, Any], ...] = ()
+    """Columns of the relation, and what they are to be equal to."""
 
     @classmethod
     def read(cls, options: Mapping[str, str]) -> Asked:
@@ -72,8 +77,35 @@ class Asked:
         with self._base(with_facts=True) as engine:
             if self.query is not None:
                 return engine.materialise().query(self.query) if self.kb is None else engine.query(self.query)
-            name = relation_to_read(engine.program, self.relation).name
-            return engine[name] if self.kb is not None else engine.materialise(wanted=name)[name]
+            relation = relation_to_read(engine.program, self.relation)
+            if self.kb is None:
+                engine.materialise(wanted=relation.name)
+            return self._selected(engine, relation) if self.equal else engine[relation.name]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The same in batches, with the columns of `attributes`."""
+        names = arrow_columns(self.attributes()).names
+        for batch in batches_of(self.view()):
+            yield batch.rename_columns(names)
+
+    def where(self, equal: Mapping[str, Any]) -> Asked:
+        """With as many of these conditions as a query can state; other rows may come, too."""
+        if self.query is not None or not equal:
+            return self
+        attributes = {attribute.name: attribute for attribute in self.attributes()}
+        stated = [
+            (name, value)
+            for name, value in equal.items()
+            if name in attributes and _can_be_asked(attributes[name], value)
+        ]
+        return replace(self, equal=tuple(stated))
+
+    def _selected(self, engine: Engine, relation: Relation) -> RelationView:
+        at = {attribute.name: f"c{i}" for i, attribute in enumerate(relation.attributes)}
+        columns = ", ".join(at.values())
+        conditions = "".join(f", {at[name]} = ${at[name]}" for name, _ in self.equal)
+        values: dict[str, Any] = {at[name]: int(v) if isinstance(v, Decimal) else v for name, v in self.equal}
+        return engine.query(f"{columns} : {relation.name}({columns}){conditions}", **values)
 
     def _base(self, *, with_facts: bool) -> Engine:
         if self.kb is not None:
@@ -157,6 +189,19 @@ def open_engine(path: str, *, read_only: bool = False) -> Engine:
             "  hint: open it with gpuengine.open"
         )
     return base
+
+
+def _can_be_asked(attribute: Attribute, value: Any) -> bool:
+    """Is a value of Spark the same in a query? That of a float is not always equal where Spark says so."""
+    if attribute.type.logical:
+        return False
+    if attribute.type.kind is Kind.SYMBOL:
+        return isinstance(value, str) and value.isprintable()
+    if not isinstance(value, int | Decimal) or isinstance(value, bool) or value != int(value):
+        return False
+    if attribute.type.kind is Kind.UNSIGNED:
+        return 0 <= value < 2**64
+    return attribute.type.kind is Kind.NUMBER and -(2**63) < value < 2**63
 
 
 def _check_names(options: Mapping[str, str]) -> None:

@@ -22,6 +22,7 @@ from gpuengine.loading import as_directories, as_macros, as_names, as_source, en
 from gpuengine.planning.prepared import Prepared, prepare
 from gpuengine.spark_bridge.carriers import Carriers, find_carriers
 from gpuengine.spark_bridge.checking import Checked, check_inputs
+from gpuengine.spark_bridge.connect import require_jvm
 from gpuengine.spark_bridge.datasets import read_dataset
 from gpuengine.spark_bridge.declarations import create_views, relation_to_fill, relation_to_read
 from gpuengine.spark_bridge.encoding import Encoded, encode_inputs
@@ -94,6 +95,7 @@ class Materialisation(Mapping[str, "DataFrame"]):
         """Write a directory that `gpuengine.spark_bridge.open` goes on with, new facts included."""
         from gpuengine.spark_bridge.saved import save
 
+        require_jvm(self.spark, "saving a materialisation")
         save(self, path, replace=replace)
 
     def create_views(self, prefix: str = "") -> list[str]:
@@ -156,6 +158,8 @@ def materialise(
     """
     check_session(spark)
     ship_package(spark)
+    if checkpoint is not None:
+        require_jvm(spark, "a checkpoint")
     started = time.perf_counter()
     listen = watch or unheard
     directories = as_directories(include_dirs)

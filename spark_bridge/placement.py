@@ -15,6 +15,7 @@ from gpuengine.planning.prepared import Prepared
 from gpuengine.planning.selection import selections_of
 from gpuengine.spark_bridge.carriers import Carriers, carried_program, column, find_carriers, has_no_carrier
 from gpuengine.spark_bridge.checking import Checked, rows_and_digest
+from gpuengine.spark_bridge.connect import setting
 from gpuengine.spark_bridge.decomposition import run_on_one
 from gpuengine.spark_bridge.encoding import Encoded, decode, encode_inputs
 from gpuengine.spark_bridge.frames import LOST_BLOCK, CheckpointKeeper, Held, Keeper, fingerprint
@@ -95,16 +96,14 @@ def _needed_bytes(relations: Mapping[str, Relation], rows: Mapping[str, int]) ->
 
 def _executor_memory(spark: SparkSession) -> int:
     """What Python has on an executor; 0 if there are none but the driver."""
-    context = spark.sparkContext
-    master = context.master or ""
+    master = setting(spark, "spark.master") or ""
     if master == "local" or master.startswith("local["):
         return 0
-    conf = context.getConf()
-    own = conf.get("spark.executor.pyspark.memory")
+    own = setting(spark, "spark.executor.pyspark.memory")
     if own is not None:
         return _size(own)
     # Python's memory is outside of the JVM's; that there is as much of it as of that is a guess.
-    return _size(conf.get("spark.executor.memory", "1g") or "1g")
+    return _size(setting(spark, "spark.executor.memory") or "1g")
 
 
 def _size(text: str) -> int:

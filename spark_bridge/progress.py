@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpuengine.limits import show_size
+from gpuengine.spark_bridge.connect import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,13 +66,15 @@ class SparkReport:
 class JobWatch:
     """The jobs of one materialisation: one job group, so that they can be cancelled together.
 
-    Jobs belong to it that this thread starts inside of `named`. Counts are kept here, since Spark forgets
+    Jobs belong to it that this thread starts inside of `named`. Over Spark Connect counts are 0, as only the
+    server can tell. Counts are kept here, since Spark forgets
     all but the last thousand jobs and stages.
     """
 
     def __init__(self, spark: SparkSession) -> None:
         self.group = f"gpuengine-{uuid.uuid4()}"
-        self._context: Any = spark.sparkContext
+        self._spark: Any = spark
+        self._context: Any = None if is_connect(spark) else spark.sparkContext
         self._jobs: set[int] = set()
         self._settled: set[int] = set()
         self._shuffled: dict[int, int] = {}
@@ -79,6 +82,10 @@ class JobWatch:
     @contextmanager
     def named(self, description: str) -> Iterator[None]:
         """Have the Spark UI show the jobs started inside by this name."""
+        if self._context is None:
+            with self._tagged(description):
+                yield
+            return
         context = self._context
         before = {name: context.getLocalProperty(name) for name in _PROPERTIES}
         context.setJobGroup(self.group, description)
@@ -90,9 +97,24 @@ class JobWatch:
                 for name, value in before.items():
                     context.setLocalProperty(name, value)
 
+    @contextmanager
+    def _tagged(self, description: str) -> Iterator[None]:
+        """Over Spark Connect jobs have tags in place of groups and descriptions."""
+        tags = {self.group, description.replace(",", ";")} - self._spark.getTags()
+        for tag in tags:
+            self._spark.addTag(tag)
+        try:
+            yield
+        finally:
+            for tag in tags:
+                self._spark.removeTag(tag)
+
     def cancel(self) -> None:
         """Stop the jobs that run."""
-        self._context.cancelJobGroup(self.group)
+        if self._context is None:
+            self._spark.interruptTag(self.group)
+        else:
+            self._context.cancelJobGroup(self.group)
 
     def jobs(self) -> int:
         """How many jobs were started so far."""
@@ -106,6 +128,8 @@ class JobWatch:
 
     def _look(self) -> None:
         """Read what Spark knows of the group's jobs, but not of those that were done at the last look."""
+        if self._context is None:
+            return
         scala_context = self._context._jsc.sc()
         # Spark learns of a finished task from a queue of events, and may be behind.
         scala_context.listenerBus().waitUntilEmpty()

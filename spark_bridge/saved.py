@@ -23,6 +23,7 @@ from gpuengine.planning.prepared import Prepared, prepare
 from gpuengine.relation import RelationView
 from gpuengine.spark_bridge.carriers import Carriers, column, find_carriers, has_no_carrier
 from gpuengine.spark_bridge.checking import Checked, check_inputs
+from gpuengine.spark_bridge.connect import require_jvm
 from gpuengine.spark_bridge.declarations import create_views
 from gpuengine.spark_bridge.driver_updates import DriverState, DriverUpdate
 from gpuengine.spark_bridge.encoding import Dictionaries, Encoded, encode_inputs
@@ -111,6 +112,7 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
     """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
+        require_jvm(spark, "a saved materialisation")
         self.spark = spark
         self.path = path
         self._files = FileSystem(spark)

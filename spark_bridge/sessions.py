@@ -7,15 +7,19 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import gpuengine
 from gpuengine.errors import SparkError
 from gpuengine.machine import usable_cores
+from gpuengine.spark_bridge.connect import is_connect
+from gpuengine.spark_bridge.versions import require, require_supported
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 RECORDS_PER_BATCH = 1 << 20
 BYTES_PER_BATCH = 64 << 20
+_shipped_to: WeakSet[Any] = WeakSet()
 _INSTALL_PYSPARK = "pip install 'gpuengine[spark]'"
 _INSTALL_JAVA = (
     "install Java 17 or 21 (Debian: apt install openjdk-17-jre-headless; conda: conda install openjdk=17), "
@@ -39,7 +44,7 @@ def session(
     rapids_jar: str | os.PathLike[str] | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The active session, or a new one.
+    """The active session, or the one of Spark Connect that ``$SPARK_REMOTE`` names, or a new one.
 
     What is set for a new one gives way to spark-defaults.conf and to what spark-submit was given, and these
     give way to the arguments and `conf`. With `rapids`, queries run on GPUs (see `rapids_conf`); the jar is
@@ -52,6 +57,8 @@ def session(
         wanted["spark.master"] = master
     on_gpus = rapids_conf(gpus_per_executor, find_rapids_jar(rapids_jar)) if rapids else {}
     active = sql.SparkSession.getActiveSession()
+    if active is None and "SPARK_REMOTE" in os.environ:
+        active = sql.SparkSession.builder.getOrCreate()
     if active is not None:
         if rapids:
             wanted.setdefault("spark.plugins", on_gpus["spark.plugins"])
@@ -134,14 +141,12 @@ def find_java() -> str | None:
 
 
 def check_session(spark: object) -> None:
-    """Raise `SparkError` unless this is a session of classic Spark that is not stopped."""
+    """Raise `SparkError` unless this is a session of Spark, classic or by Connect, that is not stopped."""
     sql = _pyspark_sql()
-    if type(spark).__module__.startswith("pyspark.sql.connect."):
-        raise SparkError(
-            "a session of Spark Connect can't be used: the bridge needs the driver's JVM\n"
-            "  hint: run where the driver runs, as by spark-submit, with a session of its own"
-        )
-    if not isinstance(spark, sql.SparkSession):
+    require_supported()
+    if is_connect(spark):
+        require("Spark Connect")
+    elif not isinstance(spark, sql.SparkSession):
         raise SparkError(f"expected a SparkSession, got {type(spark).__name__}")
     if not _is_live(spark):
         raise SparkError(
@@ -155,16 +160,17 @@ def check_frame(spark: SparkSession, name: str, frame: object) -> None:
     A DataFrame of another session will do if both are of the same application, as those of `newSession` are.
     """
     sql = _pyspark_sql()
-    if type(frame).__module__.startswith("pyspark.sql.connect."):
+    if is_connect(frame) and not is_connect(spark):
         raise SparkError(f"the DataFrame for {name} is one of Spark Connect, and the session is not")
     if not isinstance(frame, sql.DataFrame):
         raise SparkError(
             f"the facts of {name} must be a DataFrame of Spark, not {type(frame).__name__}\n"
             "  hint: spark.createDataFrame(...) makes one of an Arrow table or a list of rows"
         )
-    if frame.sparkSession.sparkContext is not spark.sparkContext:
+    if not _share_an_application(frame.sparkSession, spark):
+        stopped = "" if is_connect(spark) else ", which is stopped"
         raise SparkError(
-            f"the DataFrame for {name} belongs to another Spark session, which is stopped\n"
+            f"the DataFrame for {name} belongs to another Spark session{stopped}\n"
             "  hint: read it again with the session that is given to this call"
         )
     if frame.isStreaming:
@@ -182,7 +188,16 @@ def _pyspark_sql() -> Any:
     return pyspark.sql
 
 
+def _share_an_application(one: SparkSession, other: SparkSession) -> bool:
+    if is_connect(other):
+        # A server keeps sessions apart, so their frames don't go together.
+        return one is other
+    return one.sparkContext is other.sparkContext
+
+
 def _is_live(spark: Any) -> bool:
+    if is_connect(spark):
+        return not spark.is_stopped
     from py4j.protocol import Py4JError
 
     context = spark.sparkContext
@@ -348,8 +363,13 @@ def ship_package(spark: SparkSession) -> None:
     of their Python: a copy by such a name goes with it. Does so once for each application.
     """
     archive = getattr(gpuengine.__spec__.loader, "archive", None) if gpuengine.__spec__ else None
+    if archive is None:
+        return
+    if is_connect(spark):
+        _ship_to_server(spark, archive)
+        return
     context: Any = spark.sparkContext
-    if archive is None or Path(archive).suffix in context.PACKAGE_EXTENSIONS:
+    if Path(archive).suffix in context.PACKAGE_EXTENSIONS:
         return
     name = f"{Path(archive).stem}.zip"
     if name in context._python_includes:
@@ -358,3 +378,14 @@ def ship_package(spark: SparkSession) -> None:
     copy = Path(context._temp_dir) / name
     copyfile(archive, copy)
     context.addPyFile(str(copy))
+
+
+def _ship_to_server(spark: Any, archive: str) -> None:
+    """The same over Spark Connect, once for each session."""
+    if spark in _shipped_to:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / f"{Path(archive).stem}.zip"
+        copyfile(archive, copy)
+        spark.addArtifacts(str(copy), pyfile=True)
+    _shipped_to.add(spark)

@@ -28,6 +28,7 @@ from gpuengine.planning.plan import Plan, Stratum, Variant, body_relations
 from gpuengine.planning.prepared import Prepared
 from gpuengine.spark_bridge.carriers import Carriers
 from gpuengine.spark_bridge.closures import condensable, run_condensed
+from gpuengine.spark_bridge.connect import parallelism
 from gpuengine.spark_bridge.decomposition import choose_key, partition_keys, run_in_parts, why_not
 from gpuengine.spark_bridge.exchange import run_exchanged, tasks_at_once, why_not_exchanged
 from gpuengine.spark_bridge.frames import Held, Keeper, RoundState, arrow_batches, frame_of, nothing, union
@@ -292,7 +293,7 @@ class StrataRun:
 
     def _partitions(self, facts: Mapping[str, Held]) -> int:
         """One part for each core, or a few if there is enough to do for parts to differ."""
-        cores = max(1, self.spark.sparkContext.defaultParallelism)
+        cores = parallelism(self.spark)
         rows = sum(held.rows or 0 for held in facts.values())
         return cores if rows < 100_000 else 3 * cores
 
@@ -539,5 +540,4 @@ class Recursion:
         first, *others, last = pieces
         at = f"stratum-{self.stratum.number}/{name}/to-round-{number - 1}"
         whole = union(others).frame
-        parallelism = whole.sparkSession.sparkContext.defaultParallelism
-        return [first, self.keeper.cut(at, whole.coalesce(max(1, parallelism))), last]
+        return [first, self.keeper.cut(at, whole.coalesce(parallelism(whole.sparkSession))), last]

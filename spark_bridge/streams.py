@@ -1,4 +1,4 @@
-"""Structured Streaming: batches into a knowledge base, each once, and its changes as a stream.
+"""Structured Streaming as a data source: batches into a knowledge base, and its changes as a stream.
 
 A source keeps states of its relation, one file each, in a folder: the changes of a batch are the difference
 of two of them, and the same when Spark asks again.
@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -25,98 +24,23 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import ByteType, StructType
 
 from gpuengine.engine import Engine
-from gpuengine.errors import DataError, GpuEngineError, SparkError, StoreError
+from gpuengine.errors import GpuEngineError, SparkError, StoreError
 from gpuengine.language.program import Kind, Relation
 from gpuengine.maintenance.store import Store
 from gpuengine.relation import RelationView
-from gpuengine.spark_bridge.checking import check_inputs
 from gpuengine.spark_bridge.declarations import arrow_columns, batches_of, facts_for, struct_of
+from gpuengine.spark_bridge.feeding import apply_batch
 from gpuengine.spark_bridge.knowledge_bases import Target, open_engine
-from gpuengine.spark_bridge.materialisation import fact_batches
 from gpuengine.spark_bridge.replays import STREAMS, was_applied
-from gpuengine.spark_bridge.saved import SavedMaterialisation
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 WEIGHT = "weight"
 """The column that is 1 for facts that came and -1 for facts that went."""
 
-_QUERY_ID = "sql.streaming.queryId"
 _PARTITION_ROWS = 1 << 18
 _BASE_TYPE = {Kind.NUMBER: "number", Kind.UNSIGNED: "unsigned", Kind.FLOAT: "float"}
 _HOW_TO_READ = (
     'spark.readStream.format("gpuengine").option("kb", …).option("state", "/a/folder").load("path")'
 )
-
-
-def feed(
-    kb: Engine | SavedMaterialisation,
-    relation: str,
-    *,
-    weight: str | None = None,
-    nulls: Literal["fail", "drop"] = "fail",
-    stream: str | None = None,
-) -> Callable[[DataFrame, int], None]:
-    """What ``foreachBatch`` calls to state the rows of a stream as facts, each batch in one transaction.
-
-    The number of the batch is committed with it, so that one that Spark runs again changes nothing. `stream`
-    is by default the id of the query, which its checkpoint keeps. With `weight`, a column, rows where that is
-    below 0 are facts to state no longer.
-    """
-    if isinstance(kb, SavedMaterialisation) and weight is not None:
-        raise SparkError(
-            "facts can't be deleted from a saved materialisation by a stream: that computes everything anew\n"
-            "  hint: feed a knowledge base, gpuengine.open(path)"
-        )
-
-    def apply(frame: DataFrame, batch: int) -> None:
-        name = stream or frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-        if name is None:
-            raise SparkError(
-                "no stream runs this batch\n  hint: name it: feed(kb, relation, stream='orders')"
-            )
-        if isinstance(kb, SavedMaterialisation):
-            kb.insert({relation: frame}, nulls=nulls, batch=(name, batch))
-        elif not was_applied(kb.current.notes.get(STREAMS, {}), name, batch):
-            came, went = _signed(frame, weight)
-            declared = kb.declared(relation)
-            inserted = _facts_of(declared, came, nulls)
-            deleted = () if went is None else _facts_of(declared, went, nulls)
-            _apply(kb, declared, inserted, deleted, name, batch)
-
-    return apply
-
-
-def _signed(frame: DataFrame, weight: str | None) -> tuple[DataFrame, DataFrame | None]:
-    """(rows to state, rows to state no longer)."""
-    if weight is None:
-        return frame, None
-    if weight not in frame.columns:
-        raise DataError(f"there is no column {weight!r} of weights among {', '.join(frame.columns)}")
-    return frame.where(frame[weight] > 0).drop(weight), frame.where(frame[weight] < 0).drop(weight)
-
-
-def _facts_of(relation: Relation, frame: DataFrame, nulls: Literal["fail", "drop"]) -> Iterable[pa.Table]:
-    checked = check_inputs({relation.name: relation}, {relation.name: frame}, nulls=nulls)[relation.name]
-    return fact_batches(relation, checked)
-
-
-def _apply(
-    engine: Engine,
-    relation: Relation,
-    inserted: Iterable[Any],
-    deleted: Iterable[Any],
-    stream: str,
-    batch: int,
-) -> None:
-    with engine.update() as update:
-        # Rows that go first: what a batch deletes and inserts is there after it.
-        for facts in deleted:
-            update.delete(relation.name, facts)
-        for facts in inserted:
-            update.insert(relation.name, facts)
-        update.note(STREAMS, {**engine.current.notes.get(STREAMS, {}), stream: batch})
 
 
 class Sink(DataSourceStreamWriter, DataSourceArrowWriter):
@@ -149,7 +73,7 @@ class Sink(DataSourceStreamWriter, DataSourceArrowWriter):
         with open_engine(self._target.kb) as engine:
             if not was_applied(engine.current.notes.get(STREAMS, {}), stream, batchId):
                 facts = self._target.facts(messages)
-                _apply(engine, self._target.relation, facts, (), stream, batchId)
+                apply_batch(engine, self._target.relation, facts, (), stream, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # type: ignore[override]
         """Nothing was changed."""
@@ -282,8 +206,8 @@ class Changes(DataSourceStreamReader):
 
 def _difference_program(relation: Relation) -> str:
     """Rules for facts of which one can't say more than how they are written: records are texts here."""
-    kinds = (attribute.type.kind for attribute in relation.attributes)
-    types = [_BASE_TYPE.get(kind, "symbol") for kind in kinds]
+    given = [attribute.type for attribute in relation.attributes]
+    types = [one.name if one.logical else _BASE_TYPE.get(one.kind, "symbol") for one in given]
     columns = ", ".join(f"c{i}: {name}" for i, name in enumerate(types))
     args = ", ".join(f"c{i}" for i in range(len(types)))
     declared = "".join(f".decl {name}({columns})\n" for name in ("was", "now", "came", "went"))

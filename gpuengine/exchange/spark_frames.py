@@ -1,4 +1,4 @@
-"""Facts as a Spark DataFrame, through a session that the caller has: nothing of Spark is imported here."""
+"""Facts as a Spark DataFrame, through a session that the caller has, which may be one of Spark Connect."""
 
 from __future__ import annotations
 
@@ -41,14 +41,37 @@ def create_frame(table: pa.Table, spark: Any, *, partitions: int | None = None) 
     """A DataFrame of a table; in at most so many partitions, or as many as its size asks for."""
     at_most = partitions
     table = as_spark_types(table).combine_chunks()
+    if not hasattr(spark, "sparkContext"):
+        # The server of Spark Connect decides on partitions.
+        return arrow_frame(table, spark)
     if partitions is None:
         # Every core has work if there is any worth a task; no partition is larger than it should be.
         cores = int(spark.sparkContext.defaultParallelism)
         partitions = max(min(cores, table.nbytes >> 16), -(-table.nbytes // PARTITION_BYTES), 1)
     with _batches_of(spark, max(-(-table.num_rows // partitions), 1)):
-        frame = spark.createDataFrame(table)
+        frame = arrow_frame(table, spark)
     # A small table becomes part of the plan, and has a partition for each core.
     return frame if at_most is None else frame.coalesce(at_most)
+
+
+def arrow_frame(table: pa.Table, spark: Any) -> Any:
+    """A DataFrame of a table of types that Spark has, in partitions of as many rows as the session allows."""
+    if not spark.version.startswith("3."):
+        return spark.createDataFrame(table)
+    # PySpark 3.5 takes frames of pandas only, which it sends as we do here.
+    from pyspark.sql import DataFrame
+    from pyspark.sql.pandas.serializers import ArrowStreamSerializer
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    batches = table.to_batches(int(spark.conf.get(_MAX_RECORDS)))
+    sent = spark.sparkContext._serialize_to_jvm(
+        batches or [pa.RecordBatch.from_pylist([], table.schema)],
+        ArrowStreamSerializer(),
+        spark._jvm.PythonSQLUtils.readArrowStreamFromFile,
+        spark._jvm.ArrowIteratorServer,
+    )
+    schema = from_arrow_schema(table.schema).json()
+    return DataFrame(spark._jvm.PythonSQLUtils.toDataFrame(sent, schema, spark._jsparkSession), spark)
 
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:

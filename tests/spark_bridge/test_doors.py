@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from gpuengine.spark_bridge import open as open_saved
 from gpuengine.spark_bridge.data_source import KnowledgeBaseSource
 from gpuengine.spark_bridge.declarations import batches_of
 from gpuengine.spark_bridge.knowledge_bases import Asked, Target, open_engine
+from gpuengine.spark_bridge.streams import Changes
 from gpuengine.spark_bridge.table_function import DatalogFunction
 
 if TYPE_CHECKING:
@@ -155,6 +157,57 @@ def test_what_rows_are_written_and_read_as(tmp_path: Path) -> None:
     negative = pa.table({"n": [1], "u": pa.array([-1], pa.int64()), "f": [0.5], "s": ["a"]})
     with pytest.raises(DataError, match="given: column u has a value that unsigned has not"):
         _written({**options, "path": "given"}, "n bigint, u bigint, f double, s string", negative)
+
+
+@pytest.mark.parametrize(
+    ("equal", "asked", "rows"),
+    [
+        ({"n": -1}, {"n"}, [-1]),
+        ({"n": 7}, {"n"}, []),
+        ({"s": 'a"b'}, {"s"}, [1]),
+        ({"s": "ü $c0", "n": -1}, {"s", "n"}, [-1]),
+        ({"u": Decimal(2**64 - 1)}, {"u"}, [5]),
+        ({"u": 2, "n": 5}, {"u", "n"}, []),
+        # What a query can't state, or what may mean something else in one, is left to Spark.
+        ({"n": 2**63, "u": -1, "f": 0.5, "d": 3, "s": "a\nb", "other": 1}, set(), [-1, 1, 5]),
+        ({"n": True, "u": Decimal("0.5"), "s": 1}, set(), [-1, 1, 5]),
+    ],
+)
+def test_conditions_that_the_engine_looks_up(
+    tmp_path: Path, equal: dict[str, Any], asked: set[str], rows: list[int]
+) -> None:
+    engine = Engine(".decl given(n: number, u: unsigned, f: float, s: symbol, d: date)")
+    engine.load("given", [(1, 2, 0.5, 'a"b', 3), (-1, 2, 0.5, "ü $c0", 3), (5, 2**64 - 1, 1.5, "c", 4)])
+    engine.save(tmp_path / "kb")
+    source = Asked.read({"kb": str(tmp_path / "kb"), "path": "given"}).where(equal)
+    assert {name for name, _ in source.equal} == asked
+    found = [row for batch in source.batches() for row in batch.to_pylist()]
+    assert sorted(row["n"] for row in found) == rows
+    assert all(list(row) == ["n", "u", "f", "s", "d"] for row in found)
+
+
+def test_dates_and_the_like_are_read_as_such(tmp_path: Path) -> None:
+    columns = "d: date, t: time, ts: timestamp, i: instant, b: boolean, m: decimal_2"
+    engine = Engine(f".decl ev({columns})")
+    engine.load("ev", [(1, 2, 3, 4, 1, 5)])
+    engine.save(tmp_path / "kb")
+    options = {"kb": str(tmp_path / "kb"), "path": "ev"}
+    types = "struct<d:date,t:string,ts:timestamp_ntz,i:timestamp,b:boolean,m:decimal(19,2)>"
+    assert KnowledgeBaseSource(options).schema().simpleString() == types
+    expected = {
+        "d": date(1970, 1, 2),
+        "t": "00:00:00.000002",
+        "ts": datetime(1970, 1, 1, microsecond=3),
+        "i": datetime(1970, 1, 1, microsecond=4, tzinfo=UTC),
+        "b": True,
+        "m": Decimal("5.00"),
+    }
+    (batch,) = Asked.read(options).batches()
+    assert batch.to_pylist() == [expected]
+    changes = Changes.of({**options, "state": str(tmp_path / "state")})
+    (piece,) = changes.partitions(changes.initialOffset(), changes.latestOffset())
+    (batch,) = changes.read(piece)
+    assert batch.to_pylist() == [{**expected, "weight": 1}]
 
 
 def _written(options: dict[str, str], schema: str, rows: pa.Table) -> None:

@@ -216,7 +216,7 @@ tell(check_session, first)
 second = session(master="local[1]", conf=quiet)
 tell(check_session, second)
 tell(check_frame, second, "edge", frame)
-Remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
+Remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session", "is_stopped": True})
 tell(check_session, Remote())
 RemoteFrame = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})
 tell(check_frame, second, "edge", RemoteFrame())
@@ -230,7 +230,7 @@ tell(check_session, second)
         "the Spark session is stopped",
         "fine",
         "the DataFrame for edge belongs to another Spark session, which is stopped",
-        "a session of Spark Connect can't be used: the bridge needs the driver's JVM",
+        "the Spark session is stopped",
         "the DataFrame for edge is one of Spark Connect, and the session is not",
         "the Spark session is stopped",
     ]

@@ -267,3 +267,50 @@ def test_formats_that_spark_does_not_read_are_named(spark: SparkSession, tmp_pat
     (tmp_path / "r.parquet").write_text("no parquet")
     with pytest.raises(DataError, match=r"r\.parquet: r can't be read"):
         read_dataset(spark, f"{tmp_path}/r.parquet", relation)
+
+
+def test_tables_of_the_catalog_go_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    from gpuengine.spark_bridge import ingest
+
+    program = ".decl r(a: number, b: number)"
+    pairs = spark.range(3).selectExpr("id a", "id + 1 b")
+    pairs.createOrReplaceTempView("some_pairs")
+    for name in ("some_pairs", "`some_pairs`"):
+        assert sorted(ingest(spark, program, {"r": name})["r"]) == [(0, 1), (1, 2), (2, 3)]
+    spark.sql("CREATE DATABASE readings")
+    try:
+        pairs.write.option("path", str(tmp_path / "table")).saveAsTable("readings.pairs")
+        assert len(ingest(spark, program, {"r": "readings.pairs"})["r"]) == 3
+        assert len(ingest(spark, program, {"r": "spark_catalog.readings.pairs"})["r"]) == 3
+        for missing in ("readings.others", "nowhere.at.all"):
+            with pytest.raises(DataError, match=f"no facts for r: there is no {missing}"):
+                ingest(spark, program, {"r": missing})
+    finally:
+        spark.sql("DROP DATABASE readings CASCADE")
+    Path("some_pairs").write_text("1\t2\n")
+    try:
+        with pytest.raises(DataError, match="r: some_pairs is a table and a dataset"):
+            ingest(spark, program, {"r": "some_pairs"})
+        assert set(ingest(spark, program, {"r": "./some_pairs"})["r"]) == {(1, 2)}
+    finally:
+        Path("some_pairs").unlink()
+
+
+@pytest.mark.parametrize(
+    ("inside", "said"),
+    [
+        ("_delta_log/0.json", "is a table of Delta, and this session has not the package for that"),
+        ("metadata/v1.metadata.json", "is a table of Iceberg, and this session has not the package for that"),
+        (".hoodie/hoodie.properties", "is a table of Hudi, which is not read by path"),
+    ],
+)
+def test_the_files_of_a_table_are_no_dataset(
+    spark: SparkSession, tmp_path: Path, inside: str, said: str
+) -> None:
+    """What was deleted from the table may still be in them."""
+    spark.range(3).selectExpr("id a", "id b").write.parquet(f"{tmp_path}/r/data")
+    file = tmp_path / "r" / inside
+    file.parent.mkdir()
+    file.write_text("{}")
+    with pytest.raises(DataError, match=said):
+        by_spark(spark, ".decl r(a: number, b: number)", tmp_path / "r", {})
