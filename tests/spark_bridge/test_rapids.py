@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpuengine.spark_bridge.sessions import RAPIDS_VERSION
 from tests.spark_bridge.rapids_jar import fetch_rapids_jar, not_on_gpu
 from tests.spark_bridge.scripts import ROOT, run_script, start_script
 
@@ -216,6 +218,23 @@ def test_the_docs_name_what_would_not_run_on_the_gpu() -> None:
     page = (ROOT / "docs" / "spark.md").read_text()
     section = page.partition("### What would not run on the GPU")[2].partition("\n#")[0]
     assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == list(NOT_ON_GPU)
+
+
+@pytest.mark.slow
+def test_the_docs_pair_the_jar_with_the_versions_of_spark_that_it_knows() -> None:
+    with zipfile.ZipFile(fetch_rapids_jar()) as jar:
+        known = {match[1] for name in jar.namelist() if (match := re.match(r"spark(\d{3})/", name))}
+    assert told_pairs() == known
+
+
+def told_pairs() -> set[str]:
+    """The versions of Spark that the docs pair with the jar, without their dots."""
+    page = (ROOT / "docs" / "spark.md").read_text()
+    table = page.partition(f"| jar of {RAPIDS_VERSION} | Spark |")[2].partition("\n\n")[0]
+    told: set[str] = set()
+    for minor, first, last in re.findall(r"\| (\d\.\d)\.(\d)(?: to \d\.\d\.(\d))?", table):
+        told |= {f"{minor}{patch}".replace(".", "") for patch in range(int(first), int(last or first) + 1)}
+    return told
 
 
 @pytest.fixture(scope="module")
