@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuengine.kernels.contract import Domain, Driver, IndexProbe, Insert, Pipeline, Probe, Status, write
+from gpuengine.kernels.contract import (
+    Collect,
+    Domain,
+    Driver,
+    IndexProbe,
+    Insert,
+    Pipeline,
+    Probe,
+    Status,
+    write,
+)
 from gpuengine.kernels.cuda.backend import CudaBackend
 from gpuengine.kernels.cuda.devices.device import HostArrays
 from gpuengine.kernels.cuda.devices.emulated import EmulatedDevice
@@ -165,3 +175,33 @@ def test_ids_near_the_ends_are_joined_and_told_apart(end: int) -> None:
 def test_memory_that_was_not_written_is_never_0_by_chance() -> None:
     for device in (EmulatedDevice(1), SimulatedDevice(4, 2), PtxDevice()):
         assert set(device.download(device.empty(50, np.uint8)).tolist()) == {0xA5}
+
+
+@pytest.mark.parametrize("is_set", [False, True], ids=["collected", "inserted"])
+@pytest.mark.parametrize("room", [1, 7, 39, 40])
+def test_what_comes_out_never_exceeds_the_room(is_set: bool, room: int) -> None:
+    """Bindings that reach the sink by themselves come out in pieces, each as large as there is room."""
+    backend = CudaBackend(EmulatedDevice(threads=1))
+    rows = [(n, n // 2) for n in range(40)]
+    driver = backend.rows(2, len(rows))
+    driver.append([np.array(column, np.uint32) for column in zip(*rows, strict=True)], len(rows))
+    keyset = backend.keyset(2, [(0, 1 << 31)] * 2, 1)
+    sink = Insert(keyset, (1, 0)) if is_set else Collect((1, 0))
+    program = backend.program(Pipeline(Driver(driver, (write(0), write(1))), (), sink, 2))
+    out, stops = backend.rows(2, 16), 0
+    out.reserve(room)
+    out.limit(room)
+    keyset.reserve(room, out)
+    status = program.run(out, 0, len(rows))
+    while status is Status.FULL:
+        stops += 1
+        assert out.room == 0, "it stops when there is no room left, and not before"
+        out.reserve(out.count + room)
+        keyset.reserve(out.count + room, out)
+        out.limit(out.count + room)
+        status = program.resume(out)
+    assert out.room >= 0
+    assert stops == -(-len(rows) // room) - 1
+    assert sorted(zip(*(column.tolist() for column in out.columns()), strict=True)) == sorted(
+        (y, x) for x, y in rows
+    )
