@@ -1,7 +1,8 @@
 """``python -m bench gpu-model``: workloads run wholly on the CUDA backend, on an emulated device that counts.
 
-The counts are real: every launch, item, library call, transfer and wait of the run. What they would take on a
-GPU is a model (`bench.gpus`), and every line that has a modelled number says so. A workload of which the host
+The counts are real: every launch, item, library call, transfer and wait of the run; so is the processor time
+that the host takes to ask for them, but for that of CuPy. What they would take on a GPU is a model
+(`bench.gpus`), and every line that has a modelled number says so. A workload of which the host
 did a part has no time: the part is named instead. Published results of GPU Datalog engines stand beside it.
 """
 
@@ -55,6 +56,7 @@ class Counted:
     moved: dict[str, int]
     by_round: tuple[dict[str, int], ...]
     emulated_seconds: float
+    host_seconds: float
     host_work: tuple[dict[str, Any], ...]
     model_seconds: dict[str, dict[str, float]] | None
 
@@ -181,6 +183,7 @@ def count(prepared: Prepared, threads: int | None = None, say: Say = lambda text
         dict(traffic.moved.most_common()),
         tuple(asdict(span) for span in traffic.rounds),
         seconds,
+        sum(span.host_seconds for span in traffic.spans),
         tuple({**asdict(entry), "derives": entry.operation.derives} for entry in host_work),
         None
         if any(entry.operation.derives for entry in host_work)
@@ -204,7 +207,7 @@ def report(done: Sequence[Counted], stopped: bool = False) -> dict[str, Any]:
 
 
 _WIDTH = 25
-_COLUMNS = ("rounds", "launches", "kernels", "syncs/rd", "GB moved", "peak MB")
+_COLUMNS = ("rounds", "launches", "kernels", "syncs/rd", "host µs/rd", "GB moved", "peak MB")
 
 
 def header() -> Iterator[str]:
@@ -212,7 +215,8 @@ def header() -> Iterator[str]:
     yield "Counted on an emulated device; bytes and seconds are a model from published bandwidths."
     yield (
         f"model: bytes / bandwidth or kernels x {LAUNCH_SECONDS * 1e6:.1f} µs, the more between two waits, "
-        f"+ waits x {WAIT_SECONDS * 1e6:.1f} µs + transfers"
+        f"+ waits x {WAIT_SECONDS * 1e6:.1f} µs + transfers, a bound; below it with the host's time between "
+        "waits where that is more"
     )
     columns = [f"{name:>11}" for name in _COLUMNS] + [f"{gpu.name:>10}" for gpu in GPUS]
     yield f"{'model':6}{'workload':{_WIDTH}}" + "".join(columns)
@@ -226,13 +230,18 @@ def lines(counted: Counted) -> Iterator[str]:
         f"{counted.rounds:,}",
         f"{counted.launches:,}",
         f"{counted.kernels:,}",
-        f"{counted.syncs / max(counted.rounds, 1):.1f}",
+        f"{counted.syncs / max(counted.rounds, 1):.2g}",
+        f"{1e6 * counted.host_seconds / max(counted.rounds, 1):,.0f}",
         f"{counted.moved_bytes / 1e9:,.3g}",
         f"{counted.peak_bytes / 1e6:,.0f}",
     )
-    seconds = [_cell(counted, gpu) for gpu in GPUS]
-    cells = [f"{cell:>11}" for cell in numbers] + [f"{cell:>10}" for cell in seconds]
+    cells = [f"{cell:>11}" for cell in numbers] + [f"{_cell(counted, gpu, 'total'):>10}" for gpu in GPUS]
     yield f"{'model':6}{counted.workload:{_WIDTH}}" + "".join(cells)
+    if counted.model_seconds is not None:
+        said = "model with the host's time to ask for it, as measured here"
+        width = 6 + _WIDTH + 11 * len(_COLUMNS) - 8
+        expected = "".join(f"{_cell(counted, gpu, 'with_host'):>10}" for gpu in GPUS)
+        yield f"{'':8}{said:{width}}{expected}"
     largest = list(counted.moved.items())[:_LARGEST_OPERATIONS]
     shares = ", ".join(
         f"{name} {100 * moved / counted.moved_bytes:.0f} %" for name, moved in largest if moved
@@ -250,13 +259,13 @@ def lines(counted: Counted) -> Iterator[str]:
         yield f"{'':8}WRONG SIZE {problem}"
 
 
-def _cell(counted: Counted, gpu: Gpu) -> str:
+def _cell(counted: Counted, gpu: Gpu, which: str) -> str:
     """The modelled time; none if the device did not do all of it, or has not the room."""
     if counted.model_seconds is None:
         return "–"
     if counted.peak_bytes > gpu.capacity:
         return "no room"
-    return _seconds(counted.model_seconds[gpu.name]["total"])
+    return _seconds(counted.model_seconds[gpu.name][which])
 
 
 def _seconds(value: float) -> str:

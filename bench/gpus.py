@@ -1,4 +1,4 @@
-"""Published figures of GPUs, and the least time that counted traffic takes on them: a model.
+"""Published figures of GPUs, the least time that counted traffic takes on them, and one to expect: a model.
 
 Between two waits of the host, launches and work on the device overlap, so that such a span takes as long as
 the slower of the two; then the host waits. A GPU whose caches hold what is asked for again is faster than
@@ -46,24 +46,32 @@ GPUS = (
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The least seconds that a model allows: `total`, and of what they are made if nothing overlapped."""
+    """The least seconds that a model allows: `total`, and of what they are made if nothing overlapped.
+
+    `with_host` takes as many `host` seconds to ask for it all as were measured where it was emulated. The
+    host goes on while kernels run, so that a span takes as long as the slower of the two.
+    """
 
     total: float
+    with_host: float
     memory: float
     launches: float
     waits: float
     bus: float
+    host: float
 
 
 def bound(gpu: Gpu, spans: Iterable[Span]) -> Bound:
     """The least time for spans, each up to a wait of the host."""
-    total = memory = launches = waits = bus = 0.0
+    total = with_host = memory = launches = waits = bus = host = 0.0
     for span in spans:
         moving, launching = span.moved / gpu.memory_rate, span.kernels * LAUNCH_SECONDS
         waiting, crossing = span.waits * WAIT_SECONDS, (span.sent + span.fetched) / gpu.bus_rate
         total += max(moving, launching) + waiting + crossing
+        with_host += max(moving, launching, span.host_seconds) + waiting + crossing
         memory += moving
         launches += launching
         waits += waiting
         bus += crossing
-    return Bound(total, memory, launches, waits, bus)
+        host += span.host_seconds
+    return Bound(total, with_host, memory, launches, waits, bus, host)

@@ -1,5 +1,8 @@
 """What a run asks of a device's memory: bytes, launches and waits, counted while it runs.
 
+Beside them stands what the host takes to ask for it: processor time of the thread that does, less what it
+spends on doing the device's work in its place.
+
 Bytes are counted as a device without caches moves them: what a kernel declares for each of its items, and
 for library operations the passes of the implementation that `cupy_calls` leads to:
 
@@ -18,6 +21,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from threading import get_ident
+from time import thread_time
 from typing import Any
 
 import numpy as np
@@ -36,13 +41,17 @@ ONE_TILE = 2304
 
 @dataclass
 class Span:
-    """What was asked for a while; bytes `moved` within the device, `sent` and `fetched` over the bus."""
+    """What was asked for a while; bytes `moved` within the device, `sent` and `fetched` over the bus.
+
+    `host_seconds` are what the host took to ask for it, on the machine that emulates the device.
+    """
 
     kernels: int = 0
     moved: int = 0
     sent: int = 0
     fetched: int = 0
     waits: int = 0
+    host_seconds: float = 0.0
 
     def add(self, other: Span) -> None:
         self.kernels += other.kernels
@@ -50,6 +59,7 @@ class Span:
         self.sent += other.sent
         self.fetched += other.fetched
         self.waits += other.waits
+        self.host_seconds += other.host_seconds
 
     @property
     def is_empty(self) -> bool:
@@ -65,6 +75,25 @@ class Traffic:
     moved: Counter[str] = field(default_factory=Counter)
 
 
+class Emulation:
+    """Adds up the `seconds` of the processor that a thread spends within, however often it enters."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._depth = 0
+        self._entered = 0.0
+
+    def __enter__(self) -> None:
+        if not self._depth:
+            self._entered = thread_time()
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self.seconds += thread_time() - self._entered
+
+
 class MeteredDevice(EmulatedDevice):
     """An emulated device that counts its traffic."""
 
@@ -75,6 +104,8 @@ class MeteredDevice(EmulatedDevice):
         self.traffic = Traffic()
         self._span = Span()
         self._round = Span()
+        self._emulation = Emulation()
+        self._began = self._time()
 
     def end_round(self) -> None:
         """What comes is of the next round."""
@@ -92,16 +123,27 @@ class MeteredDevice(EmulatedDevice):
         self._span.sent += host.nbytes
         return super().upload(host)
 
+    def _empty(self, count: int, dtype: Any) -> Array:
+        with self._emulation:
+            return super()._empty(count, dtype)
+
+    def _upload(self, host: np.ndarray) -> Array:
+        with self._emulation:
+            return super()._upload(host)
+
     def _launch(self, kernel: DeviceKernel, items: int, args: tuple[Any, ...]) -> None:
         self._move(kernel.name, items * (kernel.streamed + SECTOR * kernel.random), 1)
-        super()._launch(kernel, items, args)
+        with self._emulation:
+            super()._launch(kernel, items, args)
 
     def _prepare(self, kernel: DeviceKernel, items: int, args: tuple[Any, ...]) -> Prepared:
-        begin = EmulatedDevice._prepare(self, kernel, items, args)
+        with self._emulation:  # which may compile it
+            begin = super()._prepare(kernel, items, args)
 
         def launch() -> None:
             self._move(kernel.name, 0, 1)
-            begin()
+            with self._emulation:
+                begin()
 
         return launch
 
@@ -115,11 +157,13 @@ class MeteredDevice(EmulatedDevice):
 
     def _fill(self, array: Array, value: int) -> None:
         self._move("fill", array.nbytes, 1)
-        super()._fill(array, value)
+        with self._emulation:
+            super()._fill(array, value)
 
     def _copy(self, target: Array, source: Array) -> None:
         self._move("copy", 2 * target.nbytes, 1)
-        super()._copy(target, source)
+        with self._emulation:
+            super()._copy(target, source)
 
     def _sort(self, keys: Array) -> Array:
         if len(keys) <= ONE_TILE:
@@ -127,14 +171,17 @@ class MeteredDevice(EmulatedDevice):
         else:
             digits = keys.itemsize
             self._move("sort", (2 + 1 + 2 * digits) * keys.nbytes, 3 + digits)
-        return super()._sort(keys)
+        with self._emulation:
+            return super()._sort(keys)
 
     def _offsets(self, counts: Array) -> Array:
         self._move("scan", counts.nbytes + 3 * 8 * len(counts), 4)
-        return super()._offsets(counts)
+        with self._emulation:
+            return super()._offsets(counts)
 
     def _select(self, flags: Array) -> Array:
-        selected = super()._select(flags)
+        with self._emulation:
+            selected = super()._select(flags)
         self._move("select", 4 * flags.nbytes + 20 * len(selected), 5)
         self._waited(8)
         return selected
@@ -142,27 +189,33 @@ class MeteredDevice(EmulatedDevice):
     def _least_and_greatest(self, column: Array) -> tuple[int, int]:
         self._move("reduce", 2 * column.nbytes, 2)
         self._waited(2 * column.itemsize)
-        return super()._least_and_greatest(column)
+        with self._emulation:
+            return super()._least_and_greatest(column)
 
     def _download(self, array: Array) -> np.ndarray:
         self._waited(array.nbytes)
-        return super()._download(array)
+        with self._emulation:
+            return super()._download(array)
 
     def _wait(self) -> None:
         self._waited(0)
-        super()._wait()
+        with self._emulation:
+            super()._wait()
 
     def _wait_for_others(self) -> None:
         self._waited(0)
-        super()._wait_for_others()
+        with self._emulation:
+            super()._wait_for_others()
 
     def _spill(self, array: Array) -> Any:
         self._span.fetched += array.nbytes
-        return super()._spill(array)
+        with self._emulation:
+            return super()._spill(array)
 
     def _restore(self, spilled: Any) -> Array:
         self._span.sent += spilled.nbytes
-        return super()._restore(spilled)
+        with self._emulation:
+            return super()._restore(spilled)
 
     def _move(self, operation: str, nbytes: int, kernels: int) -> None:
         self._span.moved += nbytes
@@ -175,10 +228,18 @@ class MeteredDevice(EmulatedDevice):
         self._flush()
 
     def _flush(self) -> None:
+        now = self._time()
         if not self._span.is_empty:
+            if now[0] == self._began[0]:
+                self._span.host_seconds = now[1] - self._began[1]
             self.traffic.spans.append(self._span)
             self._round.add(self._span)
             self._span = Span()
+        self._began = now
+
+    def _time(self) -> tuple[int, float]:
+        """Which thread asks, and for how long it has run but for what it did in the device's place."""
+        return get_ident(), thread_time() - self._emulation.seconds
 
 
 class _MarkedRows(Rows):

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bench.cli import main
 from bench.gpus import GPUS, LAUNCH_SECONDS, WAIT_SECONDS, Gpu, bound
 from bench.prepare import Places, Prepared
 from gpuengine.errors import Interrupted, MemoryBudgetError
+from gpuengine.kernels.cuda import traffic
 from gpuengine.kernels.cuda.columns import gather
 from gpuengine.kernels.cuda.selftest import run_checks
 from gpuengine.kernels.cuda.spec import KERNELS
@@ -116,6 +118,44 @@ def test_launches_and_work_overlap_between_waits() -> None:
     assert found.memory == pytest.approx(1e-3 + 1e-8)
     assert found.launches == pytest.approx(1001 * LAUNCH_SECONDS)
     assert bound(GPU, [Span(sent=10**8, fetched=10**8)]).total == pytest.approx(2)
+
+
+def test_the_host_asks_while_the_device_works() -> None:
+    waiting = Span(kernels=1, moved=10**3, waits=1, host_seconds=0.25)
+    hidden = Span(kernels=1, moved=10**9, waits=1, host_seconds=0.25)
+    found = bound(GPU, [waiting, hidden])
+    assert found.total == pytest.approx(1 + LAUNCH_SECONDS + 2 * WAIT_SECONDS)
+    assert found.with_host == pytest.approx(1.25 + 2 * WAIT_SECONDS)
+    assert found.host == pytest.approx(0.5)
+
+
+def test_the_work_of_the_device_is_no_time_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that goes on by a second whenever it is asked: twice for each operation of the device."""
+    ticks = count()
+    monkeypatch.setattr(traffic, "thread_time", lambda: float(next(ticks)))
+    device = MeteredDevice(threads=1)
+    before = next(ticks)
+    column = device.full(5000, 7, np.uint32)  # an allocation and a fill
+    device.launch(gather, 5000, column, column, device.empty(5000, np.uint32))
+    again = device.prepare(gather, 5000, column, column, column)
+    again()
+    operations, between = 6, next(ticks) - before - 1
+    assert between == 2 * operations
+    device.read(column)
+    (span,) = device.traffic.spans
+    asked_at_the_wait = before + 2 * operations + 2
+    assert span.host_seconds == asked_at_the_wait - operations
+
+
+def test_the_hosts_time_is_measured(tiny: Prepared) -> None:
+    counted = gpu_model.count(tiny, threads=1)
+    assert 0 < counted.host_seconds < 60
+    assert counted.model_seconds is not None
+    for seconds in counted.model_seconds.values():
+        assert seconds["total"] <= seconds["with_host"] <= seconds["total"] + counted.host_seconds
+        assert seconds["host"] == pytest.approx(counted.host_seconds)
+    _, second, *_ = gpu_model.lines(counted)
+    assert len(second.split("measured here")[1].split()) == 2 * len(GPUS)
 
 
 def test_a_faster_memory_is_never_slower(tiny: Prepared) -> None:
