@@ -273,6 +273,9 @@ class ReferenceBackend:
     def index(self, rows: Rows, keys: Sequence[int], bounds: Bounds) -> RowIndex:
         return RowIndex(rows, keys, bounds)
 
+    def rounds_ahead(self, pipelines: Sequence[tuple[Pipeline, Rows]]) -> None:
+        """One round after the other."""
+
     def program(self, pipeline: Pipeline, stop: np.ndarray) -> Program:
         return Program(pipeline, stop)
 
