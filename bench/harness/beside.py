@@ -19,7 +19,7 @@ def measure(
     specs: Callable[[Settings], Mapping[Cell, dict[str, Any]]],
     add_sheet: Callable[[Report, Outcomes], None],
 ) -> int:
-    """Run the cells of `module`, and print the sheet; 1 if there are problems, 130 if stopped."""
+    """Run the cells of `module`, and print the sheets; 1 if there are problems, 130 if stopped."""
     session = Session(settings_of(options, options.timeout))
     report = Report(options.timeout, options.quick)
     outcomes: dict[Cell, Outcome] = {}
@@ -29,7 +29,8 @@ def measure(
         except KeyboardInterrupt:
             session.stopped = True
     add_sheet(report, outcomes)
-    print_sheet(report.sheets[-1], session.console)
+    for sheet in report.sheets:
+        print_sheet(sheet, session.console)
     return session.end(report.problems, report.sheets, outcomes, options.json)
 
 

@@ -12,16 +12,34 @@ import numpy as np
 
 from bench.harness.process import Measured, NotApplicable, Spec, measure_cells, repeated
 from bench.recursive.graphs import WEIGHTS, Graph, random_graph
-from bench.recursive.workloads import CAPPED, COMPUTE, CONTROLS, LOAD, OURS, PROGRAMS
+from bench.recursive.workloads import (
+    ANEW,
+    CAPPED,
+    CHANGED,
+    COMPUTE,
+    CONTROLS,
+    DELETE,
+    FIRST,
+    INSERT,
+    LOAD,
+    OURS,
+    PROGRAMS,
+    SCIPY,
+)
 
 _FIRST = 0
-_START = {"shortest": [(_FIRST, 0)], "widest": [(_FIRST, WEIGHTS + 1)], "intervals": [(_FIRST, 0)]}
+_START = {
+    "shortest": [(_FIRST, 0)],
+    "flowlog-sssp": [(_FIRST, 0)],
+    "intervals": [(_FIRST, 0)],
+    "widest": [(_FIRST, WEIGHTS + 1)],
+}
 _WARM_NODES = 5_000
 
 
 def measure(spec: Spec) -> Iterator[Measured]:
     """The steps of a cell; only what is measured is imported."""
-    run = _ours if spec["kind"] == OURS else _scipy
+    run = {OURS: _ours, SCIPY: _scipy, CHANGED: _changed}[spec["kind"]]
     if spec["warm"]:
         # What is imported and compiled on the way is not what is measured.
         list(run(spec, random_graph(_WARM_NODES, spec["degree"], both_ways=spec["both_ways"])))
@@ -30,18 +48,49 @@ def measure(spec: Spec) -> Iterator[Measured]:
 
 
 def _ours(spec: Spec, graph: Graph) -> Iterator[Measured]:
-    from gpuengine import Engine
-
-    def load() -> Engine:
-        engine = Engine(PROGRAMS[spec["task"]], threads=spec["threads"], backend="cpu")
-        engine.load("edge", np.stack([graph.sources, graph.targets, graph.weights], axis=1))
-        engine.load("start", _START.get(spec["task"], []))
-        return engine
-
-    engine, loaded = _timed(load)
+    engine, loaded = _timed(lambda: _loaded(spec, _edges(graph)))
     yield {"step": LOAD, **loaded}
     _, computed = _timed(engine.materialise)
-    yield {"step": COMPUTE, **computed, "sizes": _answer(*engine["found"].to_numpy().T)}
+    yield {"step": COMPUTE, **computed, "sizes": _found(engine)}
+
+
+def _changed(spec: Spec, graph: Graph) -> Iterator[Measured]:
+    """Updates with the last edges; the first update also makes and counts what later ones go on from."""
+    edges, changes = _edges(graph), spec["changes"]
+    engine = _loaded(spec, edges[: -changes - 1])
+    engine.materialise()
+
+    def update(step: str, rows: np.ndarray) -> Measured:
+        def run() -> None:
+            with engine.update() as change:
+                (change.delete if step == DELETE else change.insert)("edge", rows)
+
+        _, updated = _timed(run)
+        return {"step": step, **updated, "sizes": _found(engine)}
+
+    yield update(FIRST, edges[-changes - 1 : -changes])
+    yield update(INSERT, edges[-changes:])
+    yield update(DELETE, edges[-changes:])
+    other = _loaded(spec, edges)
+    _, computed = _timed(other.materialise)
+    yield {"step": ANEW, **computed, "sizes": _found(other)}
+
+
+def _edges(graph: Graph) -> np.ndarray:
+    return np.stack([graph.sources, graph.targets, graph.weights], axis=1)
+
+
+def _loaded(spec: Spec, edges: np.ndarray) -> Any:
+    from gpuengine import Engine
+
+    engine = Engine(PROGRAMS[spec["task"]], threads=spec["threads"], backend="cpu")
+    engine.load("edge", edges)
+    engine.load("start", _START.get(spec["task"], []))
+    return engine
+
+
+def _found(engine: Any) -> dict[str, int]:
+    return _answer(*engine["found"].to_numpy().T)
 
 
 def _scipy(spec: Spec, graph: Graph) -> Iterator[Measured]:
@@ -153,6 +202,8 @@ _TASKS: dict[str, Callable[[Any], tuple[np.ndarray, ...]]] = {
     "widest": _widest,
     "components": _components,
     "pairs": _pairs,
+    "flowlog-sssp": _shortest,
+    "flowlog-cc": _components,
     "control": _control,
     "intervals": _intervals,
 }

@@ -1,4 +1,7 @@
-"""``python -m bench recursive``: paths, components, company control and intervals by rules, beside SciPy."""
+"""``python -m bench recursive``: paths, components, company control and intervals by rules, beside SciPy.
+
+Updates of company control and intervals are measured beside computing them anew, in one process.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,27 @@ from bench.harness.sheets import (
     text,
     times,
 )
-from bench.recursive.workloads import COMPUTE, LOAD, OURS, SCIPY, WORKLOADS, Workload
+from bench.recursive.workloads import (
+    ANEW,
+    CHANGED,
+    COMPUTE,
+    DELETE,
+    FIRST,
+    INSERT,
+    LOAD,
+    OURS,
+    SCIPY,
+    WORKLOADS,
+    Workload,
+)
 
 _HEADERS = (
     "workload", "facts", "load\ns", "compute\ns", "processor\ns", "scipy\ns", "scipy\nprocessor s",
     "ours/\nscipy", "by processor\nseconds", "target", "peak\nMB", "scipy\nMB", "instead",
+)  # fmt: skip
+_CHANGE_HEADERS = (
+    "workload", "edges", "first\ns", "insert\ns", "delete\ns", "anew\ns", "insert\nprocessor s",
+    "delete\nprocessor s", "anew\nprocessor s", "insert/anew\nby processor", "delete/anew\nby processor",
 )  # fmt: skip
 _REPEAT, _ENOUGH = 3, 20.0
 
@@ -48,21 +67,60 @@ def run_command(options: argparse.Namespace) -> int:
         options,
         "bench.recursive.cell",
         lambda settings: _specs(wanted, settings),
-        lambda report, outcomes: add_sheet(report, wanted, outcomes),
+        lambda report, outcomes: add_sheets(report, wanted, outcomes),
     )
 
 
 def _specs(workloads: Sequence[Workload], settings: Settings) -> dict[Cell, dict[str, Any]]:
+    steps = {OURS: (LOAD, COMPUTE), SCIPY: (LOAD, COMPUTE), CHANGED: (FIRST, INSERT, DELETE, ANEW)}
     return {
         Cell(workload.name, kind): {
             "kind": kind, "task": workload.task, "degree": workload.degree, "both_ways": workload.both_ways,
-            "nodes": workload.quick if settings.quick else workload.nodes, "order": (LOAD, COMPUTE),
+            "nodes": workload.quick if settings.quick else workload.nodes, "order": steps[kind],
+            "changes": workload.changes,
             "threads": settings.threads, "warm": not settings.quick,
             "repeat": 1 if settings.quick else _REPEAT, "enough": _ENOUGH,
         }
         for workload in workloads
-        for kind in (OURS, SCIPY)
+        for kind in (OURS, SCIPY, *([CHANGED] if workload.changes else []))
     }  # fmt: skip
+
+
+def add_sheets(report: Report, workloads: Sequence[Workload], outcomes: Mapping[Cell, Outcome]) -> None:
+    """What was computed beside SciPy, and what was updated beside computing it anew."""
+    add_sheet(report, workloads, outcomes)
+    if any(workload.changes for workload in workloads):
+        add_changes(report, workloads, outcomes)
+
+
+def add_changes(report: Report, workloads: Sequence[Workload], outcomes: Mapping[Cell, Outcome]) -> None:
+    """One row for each workload that was updated; what was inserted must be what is computed anew."""
+    sheet = Sheet("Updates of aggregates in recursion, beside computing anew", _CHANGE_HEADERS)
+    report.sheets.append(sheet)
+    for workload in workloads:
+        outcome = outcomes.get(Cell(workload.name, CHANGED))
+        if outcome is None:
+            continue
+        sheet.rows.append(_change_row(workload, outcome, report.timeout))
+        if outcome.status != "ok":
+            report.problems.append(f"{workload.name}: updates {outcome.status} {outcome.reason}".rstrip())
+        for step, same in ((INSERT, ANEW), (DELETE, FIRST)) if outcome.status == "ok" else ():
+            one, other = outcome.sizes(step), outcome.sizes(same)
+            if one is None or one != other:
+                report.problems.append(f"{workload.name}: {one} after {step}, and not {other}")
+    sheet.notes.append("The first update, with one edge, makes indexes and counts what is added up.")
+
+
+def _change_row(workload: Workload, outcome: Outcome, timeout: float) -> tuple[Any, ...]:
+    steps = (INSERT, DELETE, ANEW)
+    processor = {step: outcome.best(step).get("cpu") for step in steps}
+    return (
+        text(workload.name),
+        count(workload.changes),
+        *(seconds(outcome, step, timeout) for step in (FIRST, *steps)),
+        *(shown_seconds(outcome, processor[step]) for step in steps),
+        *(times(ratio(processor[step], processor[ANEW])) for step in (INSERT, DELETE)),
+    )
 
 
 def add_sheet(report: Report, workloads: Sequence[Workload], outcomes: Mapping[Cell, Outcome]) -> None:

@@ -9,9 +9,20 @@ import pytest
 from bench.cli import main
 from bench.harness.cells import Cell, Outcome
 from bench.harness.sheets import Report
-from bench.recursive.command import add_sheet
+from bench.recursive.command import add_changes, add_sheet
 from bench.recursive.graphs import WEIGHTS, random_graph
-from bench.recursive.workloads import COMPUTE, LOAD, OURS, SCIPY, WORKLOADS
+from bench.recursive.workloads import (
+    ANEW,
+    CHANGED,
+    COMPUTE,
+    DELETE,
+    FIRST,
+    INSERT,
+    LOAD,
+    OURS,
+    SCIPY,
+    WORKLOADS,
+)
 
 SHORTEST = WORKLOADS[0]
 
@@ -22,7 +33,9 @@ def test_all_answers_are_those_of_scipy(tmp_path: Path, capsys: pytest.CaptureFi
     printed, written = capsys.readouterr().out, json.loads(file.read_text())
     assert written["problems"] == []
     assert {cell["status"] for cell in written["cells"]} == {"ok"}
-    (sheet,) = written["tables"]
+    sheet, changes = written["tables"]
+    assert [row["workload"] for row in changes["rows"]] == [one.name for one in WORKLOADS if one.changes]
+    assert all(row["insert/anew by processor"] > 0 for row in changes["rows"])
     assert [row["workload"] for row in sheet["rows"]] == [workload.name for workload in WORKLOADS]
     for row, workload in zip(sheet["rows"], WORKLOADS, strict=True):
         assert workload.name in printed
@@ -54,6 +67,19 @@ def test_what_fails_is_reported_and_a_missing_scipy_is_not() -> None:
     ]
     assert _problems(_outcome(1), Outcome("failed", reason="?")) == ["shortest-0.1M: scipy failed ?"]
     assert _problems(_outcome(1), Outcome("skipped", reason="not installed")) == []
+
+
+def test_updates_that_do_not_come_to_the_same_are_reported() -> None:
+    workload = next(one for one in WORKLOADS if one.changes)
+    steps = (FIRST, INSERT, DELETE, ANEW)
+    for different, expected in ((None, []), (DELETE, ["after delete"]), (ANEW, ["after insert"])):
+        measured = {
+            step: [{"seconds": 1.0, "cpu": 1.0, "sizes": {"facts": 5, "check": int(step == different)}}]
+            for step in steps
+        }
+        report = Report(300)
+        add_changes(report, WORKLOADS, {Cell(workload.name, CHANGED): Outcome("ok", steps, measured)})
+        assert [problem.partition("} ")[2][:12].strip() for problem in report.problems] == expected
 
 
 @pytest.mark.parametrize("both_ways", [False, True])
