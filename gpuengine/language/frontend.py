@@ -175,13 +175,22 @@ def lower_clause(
 
 
 def report_ungrounded(lowered: LoweredRule, reporter: Reporter) -> None:
-    """Report the variables of a rule that nothing binds, each where it first stands."""
+    """Report the variables of a rule that nothing binds, each where it first stands.
+
+    The result of an aggregate that waits for another one of them is not to blame.
+    """
     if not lowered.rule.body and not any(isinstance(arg, Variable) for arg in lowered.rule.head.args):
         return
     unbound = ungrounded(lowered.rule)
     inside = {var for part in lowered.rule.body if isinstance(part, Aggregate) for var in part.outer}
     written = [variable for variable in unbound if not variable.name.startswith("@")]
+    waiting = {
+        part.result
+        for part in lowered.rule.body
+        if isinstance(part, Aggregate) and not set(unbound).isdisjoint(part.outer)
+    }
     named = [variable for variable in written if variable.name in lowered.variables]
+    named = [variable for variable in named if variable not in waiting] or named
     for variable in named or unbound[:1]:
         start, end = lowered.variables.get(variable.name, (lowered.start, lowered.end))
         shown = variable.name.partition("@")[0]

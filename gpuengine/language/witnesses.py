@@ -50,23 +50,32 @@ def _bind(body: Iterable[Literal], given: frozenset[Variable], taken: set[str]) 
         else part
         for part in body
     ]
-    while (pair := _with_witnesses(parts, given)) is not None:
-        aggregate, witnesses = pair
-        at = next(place for place, part in enumerate(parts) if part is aggregate)
+    while (found := _with_witnesses(parts, given, taken)) is not None:
+        at, aggregate, witnesses = found
         parts[at : at + 1] = _bound(aggregate, witnesses, taken)
     return tuple(parts)
 
 
 def _with_witnesses(
-    body: list[Literal], given: frozenset[Variable]
-) -> tuple[Aggregate, frozenset[Variable]] | None:
-    """A minimum or maximum whose body binds what the rest of the rule leaves unbound."""
+    body: list[Literal], given: frozenset[Variable], taken: set[str]
+) -> tuple[int, Aggregate, frozenset[Variable]] | None:
+    """Where a minimum or maximum is whose body binds what the rest of the rule leaves unbound.
+
+    That may be a witness of an aggregate inside it, and then is bound there first.
+    """
     stuck, bound = stuck_literals(body, given)
     for part in stuck:
         if isinstance(part, Aggregate) and part.op in ("min", "max"):
             witnesses = frozenset(part.outer) - bound
-            if witnesses and not unbound(part.body, witnesses, frozenset(part.outer) - witnesses):
-                return part, witnesses
+            outer = frozenset(part.outer) - witnesses
+            if not witnesses:
+                continue
+            aggregate = part
+            if unbound(part.body, witnesses, outer) and any(map(_has_extremum, part.body)):
+                aggregate = replace(part, body=_bind(part.body, outer, taken))
+            if not unbound(aggregate.body, witnesses, outer):
+                at = next(place for place, one in enumerate(body) if one is part)
+                return at, aggregate, witnesses
     return None
 
 

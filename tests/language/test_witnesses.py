@@ -35,3 +35,29 @@ def test_queries_and_updates() -> None:
     with kb.update() as update:
         update.delete("s", [("b", 2, 1), ("d", 2, 5)])
     assert kb["r"].to_pylist() == [("a", 1)]
+
+
+FACTS = [("a", 1, 1), ("b", 4, 1), ("c", 3, 2), ("d", 2, 2), ("e", 4, 2)]
+INSIDE = "z = max y : { s(n, y, k) }"
+
+
+def _found(rule: str) -> set[object]:
+    kb = ge.Engine(DECLARED + ".decl g(k: number)\n.input s\n.input g\n" + rule)
+    kb.load("s", FACTS)
+    kb.load("g", [(1,), (2,)])
+    kb.materialise()
+    return set(kb["r"].to_pylist())
+
+
+def test_a_witness_of_an_aggregate_inside_another() -> None:
+    """The least of the largest of each group is 4: b has it in the one, e in the other."""
+    assert _found(f"r(n, h) :- h = min z : {{ g(k), {INSIDE} }}.") == {("b", 4), ("e", 4)}
+    only_d = "z = min y : { s(n, y, k), y > 1 }"
+    assert _found(f"r(n, h) :- h = min z : {{ g(k), {only_d} }}.") == {("d", 2)}
+    assert _found(f"r(n, h) :- h = min z + k : {{ g(k), {INSIDE} }}.") == {("b", 5)}
+    assert _found('r("", h) :- h = sum ord(n) * 0 + z : { g(k), ' + INSIDE + " }.") == {("", 8)}
+
+
+def test_a_witness_does_not_leave_a_sum() -> None:
+    text = DECLARED + f"r(n, h) :- h = sum z : {{ s(_, _, k), {INSIDE} }}."
+    assert list(codes_of(text)) == ["E0401"]  # of n; the sum is there once n is
