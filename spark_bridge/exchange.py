@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 MESSAGE_ROWS = 1 << 19
 """So many facts of a relation at most are in the messages of one swap: they are held twice meanwhile."""
 
+MOST_TASKS = 256
+"""Each has a connection to all others."""
+
 _HASHED_BYTES = 64
 """The last so many bytes of a text say where it belongs: names in data often begin alike."""
 
@@ -341,7 +344,7 @@ class ShareTask:
         given = [part for batch in batches if batch.num_rows for part in self.given.split(batch)]
         context = BarrierTaskContext.get()
         rank = context.partitionId()
-        host = context.getTaskInfos()[rank].address.rpartition(":")[0]
+        host = context.getTaskInfos()[rank].address.rpartition(":")[0].strip("[]")
         try:
             mesh = Mesh.connect(rank, host, self.secret, context.allGather)
         except MeshError as error:
@@ -441,7 +444,7 @@ def tasks_at_once(spark: SparkSession) -> tuple[int, str]:
     scala_context: Any = spark.sparkContext._jsc.sc()
     profile = scala_context.resourceProfileManager().defaultResourceProfile()
     slots = int(scala_context.maxNumConcurrentTasks(profile))
-    return slots, "" if slots else "there are no executors yet"
+    return min(slots, MOST_TASKS), "" if slots else "there are no executors yet"
 
 
 def why_not_exchanged(spark: SparkSession, error: Exception) -> str:
