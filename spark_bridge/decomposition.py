@@ -400,7 +400,7 @@ def run_in_parts(
     packed = given.packed({name: held.frame for name, held in facts.items()}, keys)
     key = column(keys[names[0]]) if given.is_single else KEY
     wanted = Layout.of(relations, results, carried.carriers, None)
-    shared = {name: broadcast_table(spark, held.frame) for name, held in sent.items()}
+    shared = {name: broadcast_table(spark, held.frame, rows=held.rows) for name, held in sent.items()}
     task = PartFixpoint(carried, given, wanted, shared)
     return packed.repartition(partitions, key).mapInArrow(task, wanted.schema), wanted
 

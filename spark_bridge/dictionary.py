@@ -179,8 +179,12 @@ class TermDictionary:
         kind: TermKind,
         parts: Sequence[_Part],
         broadcast_bytes: int | None = None,
+        *,
+        has_grown: bool = False,
     ) -> None:
         self.kind = kind
+        self.has_grown = has_grown
+        """Has it terms that what it was made of (another one, or what was saved) has not?"""
         self._spark = spark
         self._parts = tuple(parts)
         self._broadcast_bytes = BROADCAST_BYTES if broadcast_bytes is None else broadcast_bytes
@@ -343,7 +347,7 @@ class TermDictionary:
         return sum(part.bytes for part in self._parts)
 
     def _with(self, parts: Sequence[_Part]) -> TermDictionary:
-        return TermDictionary(self._spark, self.kind, parts, self._broadcast_bytes)
+        return TermDictionary(self._spark, self.kind, parts, self._broadcast_bytes, has_grown=True)
 
     def _pairs(self, key: str, value: str) -> Pairs:
         return Pairs(self.frame, key, value, self._bytes, self._own_below)

@@ -7,7 +7,7 @@ Encoded inputs can be saved and used again: a directory with ``encoded.json``, w
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -39,9 +39,18 @@ class Dictionaries(Mapping[str, TermDictionary]):
         self._by_space = dict(by_space)
 
     @classmethod
-    def load(cls, spark: SparkSession, paths: Mapping[str, str]) -> Dictionaries:
-        """What `TermDictionary.save` wrote, each at the path of its space."""
-        return cls({space: TermDictionary.load(spark, path) for space, path in paths.items()})
+    def load(
+        cls, spark: SparkSession, paths: Mapping[str, str], *, used: Collection[str] = ID_SPACES
+    ) -> Dictionaries:
+        """What `TermDictionary.save` wrote, each at the path of its space; those not `used` stay empty."""
+        return cls(
+            {
+                space: TermDictionary.load(spark, path)
+                if space in used
+                else TermDictionary.empty(spark, _kind(space))
+                for space, path in paths.items()
+            }
+        )
 
     def __getitem__(self, space: str) -> TermDictionary:
         return self._by_space[space]
@@ -95,6 +104,12 @@ class Encoded:
         _check_fit(self, program, carriers)
         own = encode_inputs(spark, program, {}, carriers, self.dictionaries)
         return replace(self, dictionaries=own.dictionaries, constants=own.constants)
+
+
+def used_spaces(program: Program) -> set[str]:
+    """The spaces of which a program has columns or constants."""
+    columns = {a.type.space for relation in program.relations.values() for a in relation.attributes}
+    return columns | {space for space in ID_SPACES if symbol_constants(program, space)}
 
 
 def is_encoded(spark: SparkSession, path: str) -> bool:

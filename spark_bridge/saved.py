@@ -26,7 +26,7 @@ from gpuengine.spark_bridge.checking import Checked, check_inputs
 from gpuengine.spark_bridge.connect import require_jvm
 from gpuengine.spark_bridge.declarations import create_views
 from gpuengine.spark_bridge.driver_updates import DriverState, DriverUpdate
-from gpuengine.spark_bridge.encoding import Dictionaries, Encoded, encode_inputs
+from gpuengine.spark_bridge.encoding import Dictionaries, Encoded, encode_inputs, used_spaces
 from gpuengine.spark_bridge.failures import spark_failures
 from gpuengine.spark_bridge.filesystem import FileSystem, join
 from gpuengine.spark_bridge.frames import Held, Keeper, arrow_batches, frame_of, nothing, union
@@ -196,9 +196,9 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
         return Held(self.spark.read.schema(schema).parquet(*paths), sum(rows for _, rows in pieces))
 
     def _dictionaries(self) -> Dictionaries:
-        return Dictionaries.load(
-            self.spark, {space: join(self.path, at) for space, at in self._state.dictionaries.items()}
-        )
+        """Those that hold something; one of a space that the program does not use has no terms."""
+        paths = {space: join(self.path, at) for space, at in self._state.dictionaries.items()}
+        return Dictionaries.load(self.spark, paths, used=used_spaces(self._prepared.program))
 
     # -- updating ----------------------------------------------------------------------------------
 
@@ -316,7 +316,8 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
             return None
         with jobs.named("fetching facts to the driver"):
             came, went = (
-                {name: list(arrow_batches(held.frame, rows=held.rows)) for name, held in each.items()}
+                # There are no more of a relation than of all: else Spark, which may not know, expects many.
+                {name: list(arrow_batches(held.frame, rows=rows)) for name, held in each.items()}
                 for each in (plus, minus)
             )
             stated, facts = (
@@ -441,6 +442,8 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
         state.generation += 1
         if encoded is not None:
             for space, dictionary in encoded.dictionaries.items():
+                if not dictionary.has_grown:
+                    continue
                 at = f"generation-{state.generation}/dictionary-{space}"
                 dictionary.save(join(self.path, at))
                 state.dictionaries[space] = at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -244,4 +245,53 @@ def test_the_command_line_saves(spark: SparkSession, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "path\t3\n"), done.stderr
     saved = open_saved(spark, str(tmp_path / "saved"))
     saved.insert({"edge": edges(spark, [(3, 4)])})
+    assert rows_of(saved["path"]) == paths([*EDGES, (3, 4)])
+
+
+NAMED = """
+.decl edge(a: symbol, b: symbol)
+.decl path(a: symbol, b: symbol)
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), edge(y, z).
+"""
+
+
+def jobs_so_far(spark: SparkSession) -> int:
+    context = spark.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    return int(context.statusStore().jobsList(None).size())
+
+
+def test_terms_are_written_only_if_there_are_new_ones(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "saved")
+    rows = [("a", "b"), ("b", "c"), ("c", "d")]
+
+    def named(pairs: Iterable[tuple[str, str]]) -> DataFrame:
+        return spark.createDataFrame(list(pairs), "a string, b string")
+
+    def dictionary() -> str:
+        return str(json.loads((tmp_path / "saved" / "saved.json").read_text())["dictionaries"]["symbol"])
+
+    materialise(spark, NAMED, {"edge": named(rows)}, where="cluster").save(path)
+    first = dictionary()
+    open_saved(spark, path).insert({"edge": named([("d", "a")])})
+    assert dictionary() == first
+    open_saved(spark, path).insert({"edge": named([("d", "e"), ("a", "c")])})
+    second = dictionary()
+    assert second != first
+    saved = open_saved(spark, path)
+    saved.delete({"edge": named([("a", "b")])})
+    assert dictionary() == second
+    saved.compact()
+    left = [("b", "c"), ("c", "d"), ("d", "a"), ("d", "e"), ("a", "c")]
+    assert rows_of(open_saved(spark, path)["path"]) == facts_of(engine_of(NAMED, {"edge": left}), "path")
+
+
+def test_numbers_need_no_dictionary_and_few_jobs(spark: SparkSession, made: str, tmp_path: Path) -> None:
+    saved = open_saved(spark, copy_of(made, tmp_path))
+    new = edges(spark, [(3, 4)])
+    before = jobs_so_far(spark)
+    assert saved.insert({"edge": new}) == {"edge": 1, "path": 3}
+    # To check the new facts, and to fetch them, each of which Spark does in two steps.
+    assert jobs_so_far(spark) - before <= 4
     assert rows_of(saved["path"]) == paths([*EDGES, (3, 4)])
