@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpuengine.kernels import exact_sums
+from gpuengine.kernels.cpu.atomics import prefetch
+from gpuengine.kernels.cpu.code import AHEAD
 from gpuengine.kernels.cpu.jit import device, kernel
 from gpuengine.kernels.exact_sums import PART_MASK, PARTS, ROWS_OF_ROOM, Window
 
@@ -34,6 +36,10 @@ def find_parts(words, n, parts):
 def add_exactly(groups, words, n, low, width, parts, flags, counts):
     """Add doubles to the parts of their groups, and to the counts."""
     for i in range(n):
+        if i + AHEAD < n:
+            later = np.int64(groups[i + AHEAD])
+            prefetch(counts, later)
+            prefetch(parts, later * width + (place_of(words[i + AHEAD]) >> np.int64(5)) - low)
         group = np.int64(groups[i])
         counts[group] += 1
         word = words[i]

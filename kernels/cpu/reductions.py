@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuengine.kernels.cpu.atomics import float_of
+from gpuengine.kernels.cpu.atomics import float_of, prefetch
 from gpuengine.kernels.cpu.calculation import apply_to_two
-from gpuengine.kernels.cpu.code import MINIMUM_FLOAT
+from gpuengine.kernels.cpu.code import AHEAD, MINIMUM_FLOAT
 from gpuengine.kernels.cpu.jit import device, kernel
 
 
@@ -31,6 +31,10 @@ def count_rows(groups, n, counts):
 def add_integers(groups, values, n, sums, counts):
     """Add to the sums and counts of groups, modulo 2**64."""
     for i in range(n):
+        if i + AHEAD < n:
+            later = np.int64(groups[i + AHEAD])
+            prefetch(sums, later)
+            prefetch(counts, later)
         group = np.int64(groups[i])
         sums[group] += values[i]
         counts[group] += 1
