@@ -340,7 +340,7 @@ class Engine(NotCopied):
                 known = self.skipped.setdefault(declared.name, Skipped())
                 known.rows += skipped.rows
                 known.first_errors += skipped.first_errors
-            return encode_rows(table, declared, self.dictionary, intern=intern)
+            return encode_rows(table, declared, self.dictionary, intern=intern, threads=self.options.threads)
 
     def limits(self, doing: str = "") -> Limits:
         """What an operation may take; what the engine holds already counts."""

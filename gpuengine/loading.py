@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 Facts = tuple[list[np.ndarray], int]
 """Columns of ids and how many rows they have."""
+_MANY_ROWS = 1 << 17
+"""Fewer are not worth threads."""
 
 
 @dataclass(slots=True)
@@ -161,12 +164,14 @@ def read_rows(
     return facts.table, Skipped(facts.skipped, list(facts.first_errors))
 
 
-def encode_rows(table: pa.Table, relation: Relation, dictionary: Dictionary, *, intern: bool) -> Facts:
+def encode_rows(
+    table: pa.Table, relation: Relation, dictionary: Dictionary, *, intern: bool, threads: int = 1
+) -> Facts:
     """Rows as columns of ids; without `intern`, those with a term that nobody knows are left out."""
     rows = int(table.num_rows)
     spaces = [attribute.type.space for attribute in relation.attributes]
     if intern:
-        return [dictionary.encode(space, table.column(j)) for j, space in enumerate(spaces)], rows
+        return _encode_columns(table, spaces, dictionary, threads), rows
     mask = np.ones(rows, np.bool_)
     columns = []
     for j, space in enumerate(spaces):
@@ -174,6 +179,23 @@ def encode_rows(table: pa.Table, relation: Relation, dictionary: Dictionary, *, 
         columns.append(ids)
         mask &= is_known
     return [column[mask] for column in columns], int(np.count_nonzero(mask))
+
+
+def _encode_columns(
+    table: pa.Table, spaces: Sequence[str], dictionary: Dictionary, threads: int
+) -> list[np.ndarray]:
+    """The ids of all columns; large ones of text side by side, if there are several."""
+
+    def encode(column: int) -> np.ndarray:
+        return dictionary.encode(spaces[column], table.column(column))
+
+    if threads < 2 or table.num_rows < _MANY_ROWS or spaces.count("symbol") < 2:
+        return [encode(column) for column in range(len(spaces))]
+    from concurrent.futures import ThreadPoolExecutor
+
+    limited = [copy_context() for _ in spaces]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(lambda column: limited[column].run(encode, column), range(len(spaces))))
 
 
 def encode_rule_facts(rules: Iterable[Rule], dictionary: Dictionary) -> dict[str, Facts]:

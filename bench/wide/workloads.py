@@ -61,6 +61,11 @@ def _floats(size: int) -> Facts:
     return {"a": {**_groups(size)["a"], "v": below(_SEED + 5, size, 1 << 20) / 1024}}
 
 
+def _names(size: int) -> Facts:
+    groups = below(_SEED + 4, size, max(1, size // 4))
+    return {"a": {"s": np.char.add("group ", groups.astype(str)), "t": np.arange(size).astype(str)}}
+
+
 def _starts(size: int) -> Facts:
     return {"start": {"x": np.arange(1, size + 1)}}
 
@@ -142,6 +147,13 @@ WORKLOADS = (
         "answer(g, n) :- a(_, g, _), n = sum v : { a(_, g, v) }.\n",
         "SELECT g, sum(v) n FROM a GROUP BY g",
         "n", 2_000_000, 100, _floats,
+    ),
+    Workload(
+        "count-by-name",
+        ".decl a(s: symbol, t: symbol)\n.decl answer(s: symbol, n: number)\n"
+        "answer(s, n) :- a(s, _), n = count : { a(s, _) }.\n",
+        "SELECT s, count(*) n FROM a GROUP BY s",
+        "n", 2_000_000, 100, _names,
     ),
     Workload(
         "strings",

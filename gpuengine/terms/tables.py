@@ -61,10 +61,18 @@ class _Slots:
     def _limit_with(self, bits: int) -> int:
         return int(min(1 << (bits - 1), MAX_ID + 1 - self._first_id))
 
-    def _fill(self, rows: int, step: Callable[[int, int], int]) -> None:
-        """Call ``step(begin, end)``, which tells where it stopped, until all rows are in, growing between."""
+    def _fill(
+        self,
+        rows: int,
+        step: Callable[[int, int], int],
+        ahead: Callable[[int], int] = lambda begin: begin,
+    ) -> None:
+        """Call ``step(begin, end)``, which tells where it stopped, until all rows are in, growing between.
+
+        ``ahead(begin)`` tells how far rows are in without it; meanwhile others may add.
+        """
         before, begin = len(self), 0
-        while begin < rows:
+        while (begin := ahead(begin)) < rows:
             with self._lock:
                 end = min(begin + _PIECE, rows)
                 begin = step(begin, end)
@@ -231,6 +239,19 @@ class StringTable(_Slots):
 
         rows = len(text)
         ids = np.empty(rows, np.uint32)
+        start, before = 0, len(self)
+
+        def ahead(begin: int) -> int:
+            """Pass over pieces like the last one, if that had few new strings: to look up takes no lock."""
+            nonlocal start, before
+            fresh = len(self) - before
+            while start < begin < rows and 2 * fresh < begin - start:
+                end = min(begin + _PIECE, rows)
+                unknown = begin + np.flatnonzero(~self._find(text, begin, end, ids))
+                ids[unknown] = self.intern(text.take(unknown))
+                fresh, start, begin = len(unknown), begin, end
+            start, before = begin, len(self)
+            return begin
 
         def step(begin: int, end: int) -> int:
             stopped = intern_strings(
@@ -241,23 +262,30 @@ class StringTable(_Slots):
                 self._reserve(int(text.ends[stopped] - text.starts[stopped]))
             return stopped
 
-        self._fill(rows, step)
+        self._fill(rows, step, ahead)
         return ids
 
     def find(self, text: Text) -> tuple[np.ndarray, np.ndarray]:
         """(ids, known?) of strings; an id counts only where known."""
+        ids = np.empty(len(text), np.uint32)
+        return ids, self._find(text, 0, len(text), ids)
+
+    def _find(self, text: Text, begin: int, end: int, ids: np.ndarray) -> np.ndarray:
+        """Write the ids of the strings [begin, end) that are known now, and tell which those are.
+
+        Strings that are there stay where they are in these arrays, whoever adds others.
+        """
         from gpuengine.kernels.cpu.intern import find_strings
 
-        rows = len(text)
-        ids, is_known = np.empty(rows, np.uint32), np.empty(rows, np.uint8)
-        self._look_up(
-            rows,
-            lambda begin, end: find_strings(
-                text.starts[begin:end], text.ends[begin:end], text.data, end - begin, self._slots, self._bits,
-                self._offsets, self._arena, ids[begin:end], is_known[begin:end],
-            ),
+        with self._lock:
+            slots, bits, offsets, arena = self._slots, self._bits, self._offsets, self._arena
+            known = len(self)
+        is_known = np.empty(end - begin, np.uint8)
+        find_strings(
+            text.starts[begin:end], text.ends[begin:end], text.data, end - begin, slots, bits,
+            offsets, arena, known, ids[begin:end], is_known,
         )  # fmt: skip
-        return ids, is_known.view(np.bool_)
+        return is_known.view(np.bool_)
 
     def _reserve(self, length: int) -> None:
         """Room in the arena for one more string of `length` bytes, and for many when it must grow."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuengine.kernels.cpu.atomics import as_i8, as_u8
+from gpuengine.kernels.cpu.atomics import as_i8, as_u8, prefetch
 from gpuengine.kernels.cpu.jit import device, kernel
 from gpuengine.kernels.cpu.layout import (
     WORDS_BITS,
@@ -233,6 +233,31 @@ def find_words(words, n, slots, bits, table, identity, ids, found):
     return hits
 
 
+@device
+def hash_block(starts, ends, data, begin, stop, slots, shift, hashes):
+    """The hashes of strings; their homes are asked for."""
+    for i in range(begin, stop):
+        h = hash_bytes(data, starts[i], ends[i])
+        hashes[i] = np.uint32(h)
+        prefetch(slots, np.int64((h << np.uint64(32)) >> shift))
+
+
+@device
+def expect_block(begin, stop, slots, shift, offsets, arena, count, hashes):
+    """Ask for the strings that lie in the homes of others, for those are likely the same."""
+    low = np.uint64(0xFFFFFFFF)
+    for i in range(begin, stop):
+        slot = slots[np.int64((np.uint64(hashes[i]) << np.uint64(32)) >> shift)]
+        if slot != 0:
+            prefetch(offsets, np.int64(slot & low) - 1)
+    for i in range(begin, stop):
+        slot = slots[np.int64((np.uint64(hashes[i]) << np.uint64(32)) >> shift)]
+        if slot != 0:
+            index = np.int64(slot & low) - 1
+            if index < count:
+                prefetch(arena, offsets[index])
+
+
 @kernel("i8(i8*, i8*, u1*, i8, i8, u8*, i8, i8*, u1*, i8, i8*, i8, u4*)")
 def intern_strings(starts, ends, data, begin, n, slots, bits, offsets, arena, arena_size, state, limit, ids):
     """Byte strings data[starts[i]:ends[i]]; string k of the table is arena[offsets[k]:offsets[k + 1]]."""
@@ -240,14 +265,11 @@ def intern_strings(starts, ends, data, begin, n, slots, bits, offsets, arena, ar
     shift = np.uint64(64 - bits)
     low = np.uint64(0xFFFFFFFF)
     count = state[0]
-    touched = np.uint64(0)
     row = begin
     while row < n:
         stop = min(row + _BLOCK, n)
-        for i in range(row, stop):
-            h = hash_bytes(data, starts[i], ends[i])
-            ids[i] = np.uint32(h)
-            touched ^= slots[np.int64((h << np.uint64(32)) >> shift)]
+        hash_block(starts, ends, data, row, stop, slots, shift, ids)
+        expect_block(row, stop, slots, shift, offsets, arena, count, ids)
         while row < stop:
             tag = np.uint64(ids[row]) << np.uint64(32)
             start = starts[row]
@@ -259,7 +281,6 @@ def intern_strings(starts, ends, data, begin, n, slots, bits, offsets, arena, ar
                     used = offsets[count]
                     if count == limit or used + length > arena_size:
                         state[0] = count
-                        state[1] = np.int64(touched)
                         return row
                     for j in range(length):
                         arena[used + j] = data[start + j]
@@ -277,35 +298,42 @@ def intern_strings(starts, ends, data, begin, n, slots, bits, offsets, arena, ar
                 at = (at + 1) & mask
             row += 1
     state[0] = count
-    state[1] = np.int64(touched)
     return row
 
 
-@kernel("i8(i8*, i8*, u1*, i8, u8*, i8, i8*, u1*, u4*, u1*)")
-def find_strings(starts, ends, data, n, slots, bits, offsets, arena, ids, found):
-    """The ids of byte strings where known; returns how many are."""
+@kernel("i8(i8*, i8*, u1*, i8, u8*, i8, i8*, u1*, i8, u4*, u1*)")
+def find_strings(starts, ends, data, n, slots, bits, offsets, arena, count, ids, found):
+    """The ids of byte strings where known, among the first `count`; returns how many are.
+
+    Others may be added meanwhile.
+    """
     mask = (np.int64(1) << bits) - 1
     shift = np.uint64(64 - bits)
     low = np.uint64(0xFFFFFFFF)
     hits = np.int64(0)
-    for row in range(n):
-        ids[row] = np.uint32(0)
-        found[row] = np.uint8(0)
-        start = starts[row]
-        length = ends[row] - start
-        tag = hash_bytes(data, start, ends[row]) << np.uint64(32)
-        at = np.int64(tag >> shift)
-        while slots[at] != 0:
+    for begin in range(0, n, _BLOCK):
+        stop = min(begin + _BLOCK, n)
+        hash_block(starts, ends, data, begin, stop, slots, shift, ids)
+        expect_block(begin, stop, slots, shift, offsets, arena, count, ids)
+        for row in range(begin, stop):
+            tag = np.uint64(ids[row]) << np.uint64(32)
+            ids[row] = np.uint32(0)
+            found[row] = np.uint8(0)
+            start = starts[row]
+            length = ends[row] - start
+            at = np.int64(tag >> shift)
             slot = slots[at]
-            if (slot ^ tag) <= low:
+            while slot != 0:
                 index = np.int64(slot & low) - 1
-                known = offsets[index]
-                if offsets[index + 1] - known == length and same_bytes(arena, known, data, start, length):
-                    ids[row] = np.uint32(index)
-                    found[row] = np.uint8(1)
-                    hits += 1
-                    break
-            at = (at + 1) & mask
+                if (slot ^ tag) <= low and index < count:
+                    known = offsets[index]
+                    if offsets[index + 1] - known == length and same_bytes(arena, known, data, start, length):
+                        ids[row] = np.uint32(index)
+                        found[row] = np.uint8(1)
+                        hits += 1
+                        break
+                at = (at + 1) & mask
+                slot = slots[at]
     return hits
 
 
