@@ -389,6 +389,15 @@ class Rows(Protocol):
     def device_columns(self) -> list[Array]:
         """Every column in the backend's own memory; owned like that of `column`."""
 
+    def between(self, start: int, end: int) -> list[np.ndarray]:
+        """Every column of rows [start, end), copied to host memory."""
+
+    def taken(self, places: np.ndarray) -> list[Array]:
+        """Every column of the rows at `places`, copied, in the backend's own memory."""
+
+    def unshare(self) -> None:
+        """Rows are about to be changed in place: those that were `frozen` go on as what they are."""
+
     def append(self, columns: Sequence[Array], count: int) -> None:
         """Append `count` rows beyond the delta, from columns in host memory or in the backend's."""
 
@@ -425,6 +434,36 @@ class KeySet(Protocol):
     def contains(self, rows: OwnRows, start: int, end: int) -> Array:
         """A mask of the rows [start, end) that are in the set."""
 
+    def erase(self, rows: OwnRows, start: int, end: int) -> Any:
+        """Take the rows [start, end) out, which are distinct and in the set."""
+
+
+class RowLocator(Protocol):
+    """Finds the rows of one `Rows`, which must be distinct, by their content, and moves them.
+
+    It holds the rows [0, `count`). While a row is in here, nothing else may change it.
+    """
+
+    count: int
+
+    @property
+    def nbytes(self) -> int: ...
+    def append(self, start: int, end: int) -> None:
+        """Add rows [start, end) of its rows; `start` is `count`."""
+
+    def locate(self, batch: OwnRows, start: int, end: int) -> np.ndarray:
+        """The numbers (uint32, in host memory) of rows [start, end) of `batch`; NONE for others."""
+
+    def remove(self, places: np.ndarray) -> Any:
+        """Take the rows with these numbers, distinct, out of here and out of its rows, all of which are here.
+
+        With n rows left, those of the last ones that stay move to the removed numbers below n (see
+        `filling`); the rows' count becomes n and their delta (n, n).
+        """
+
+    def truncate(self, start: int) -> None:
+        """Take the rows from number `start` on out of here; its rows still hold them, and keep them."""
+
 
 class RowIndex(Protocol):
     """An index of a `Rows` by the columns `keys`; only programs read it. Within a key, rows keep their order.
@@ -446,6 +485,27 @@ class RowIndex(Protocol):
 
     def ensure(self) -> bool:
         """Add the delta as a new round if it is not in yet. False if the index must be built anew."""
+
+    def erase(self, rows: OwnRows, start: int, end: int, places: np.ndarray) -> bool:
+        """Take rows [start, end) of `rows` out: those that `self.rows` has at `places`, distinct.
+
+        Before: every row is in the index and old. After True the caller at once takes the rows out as
+        `RowLocator.remove` does. False if the index must be dropped: it does not change, or to build it anew
+        is better.
+        """
+
+    def retract(self, start: int) -> None:
+        """Take the rows from number `start` on, which came last, out; the others become old.
+
+        Before: `self.rows` still holds them. Afterwards the caller sets the count of the rows to `start` and
+        settles them. Not of an index that was built `exact`.
+        """
+
+    def show_delta(self) -> bool:
+        """The delta was set to the last rows, which are in the index: know the others as old.
+
+        False if the index must be dropped: it does not change.
+        """
 
 
 class Program(Protocol):
@@ -546,6 +606,7 @@ class Backend(Protocol):
     def rows(self, arity: int, capacity: int = 0) -> Rows: ...
     def keyset(self, arity: int, bounds: Bounds, capacity: int = 0) -> KeySet: ...
     def index(self, rows: OwnRows, keys: Sequence[int], bounds: Bounds) -> RowIndex: ...
+    def locator(self, rows: OwnRows) -> RowLocator: ...
     def program(self, pipeline: Pipeline, stop: np.ndarray) -> Program: ...
     def rounds_ahead(self, pipelines: Sequence[tuple[Pipeline, OwnRows]]) -> RoundsAhead | None:
         """The rounds of pipelines, each driven by the delta of rows, with the rows that it inserts into.

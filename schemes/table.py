@@ -37,8 +37,9 @@ class Table(Scheme):
     until `epoch` changes, which says that the set or indexes have been dropped.
 
     Facts that go are moved to the end of the rows, where they are the delta, and then cut off: what that
-    costs depends on them, not on how many facts there are. Tables lose facts on the host only. One that is
-    `maintained` is prepared for many small changes: its indexes have room to grow, and so have its bounds.
+    costs depends on them, not on how many facts there are; on a device on these as well, as indexes there are
+    written again. One that is `maintained` is prepared for many small changes: its indexes have room to grow,
+    and so have its bounds.
 
     A snapshot is a table in the same memory, with a set and indexes of its own. Facts that come are behind
     its rows; before others are overwritten, the table goes on in a copy if somebody still has that memory.
@@ -144,7 +145,7 @@ class Table(Scheme):
                 undo = Undo(self.backend, self.rows, self.bounds, version)
             if undo.is_untouched:
                 backend, rows = undo.backend, undo.rows.frozen(undo.count)
-                self._is_shared = True
+                self._is_shared |= undo.rows is self.rows
             else:
                 backend, rows = CPU, CPU.rows(self.arity, undo.count)
                 rows.append(undo.columns(), undo.count)
@@ -153,7 +154,12 @@ class Table(Scheme):
             snapshot.bounds, snapshot._removals = undo.bounds, version[1]
             snapshot._distinct, snapshot._skew = dict(self._distinct), dict(self._skew)
             copy = self._current_copy()
-            if copy is not None and copy[1].count == undo.count and undo.is_untouched:
+            if (
+                copy is not None
+                and copy[1].count == undo.count
+                and undo.rows is self.rows
+                and undo.is_untouched
+            ):
                 snapshot._copy = copy[0], copy[1].frozen(undo.count)
             self._snapshots.add(snapshot)
             return snapshot
@@ -172,11 +178,16 @@ class Table(Scheme):
         if self._undo is None and not self._is_shared:
             return
         with self._making:
-            if self._undo is not None and self._undo.rows is self.rows:
-                self._undo.save(places, left)
+            undo = self._undo
+            if undo is not None and undo.rows is self.rows:
+                if self.backend.on_host:
+                    undo.save(places, left)
+                else:  # who reads meanwhile may not use the device: it is to stand still for them
+                    undo.rows = self.rows.frozen(undo.count)
+                    self._is_shared = True
             if self._is_shared:
                 self._is_shared = False
-                self.host_rows.unshare()
+                self.rows.unshare()
 
     def column(self, j: int) -> np.ndarray:
         """Column `j` of all facts there are now, in host memory."""
@@ -186,6 +197,11 @@ class Table(Scheme):
     def columns(self) -> list[np.ndarray]:
         """All facts there are now, in host memory."""
         return [self.column(j) for j in range(self.arity)]
+
+    def between(self, start: int, end: int) -> list[np.ndarray]:
+        """The facts in rows [start, end), copied to host memory."""
+        copy = self._current_copy()
+        return (copy[1] if copy is not None and copy[0].on_host else self.rows).between(start, end)
 
     def insert(self, columns: Sequence[Array], count: int) -> int:
         """Add facts beyond the delta, from columns in host memory or the backend's; how many were new."""
@@ -198,7 +214,7 @@ class Table(Scheme):
             columns, count = self.backend.distinct_rows(columns, count)
             self.rows.append(columns, count)
             return count
-        batch = self._batch(columns, count)
+        batch = self.batch(columns, count)
         keyset = self.keyset
         self.reserve(count)
         new, fresh = self.backend.select(columns, keyset.insert(batch, 0, count))
@@ -234,11 +250,11 @@ class Table(Scheme):
     def contains(self, columns: Columns, count: int, domain: Domain = Domain.ALL) -> np.ndarray:
         """Which of the given rows are facts; ALL includes what is only scheduled."""
         if domain is Domain.ALL:
-            return self._on_host(self.keyset.contains(self._batch(columns, count), 0, count), count)
+            return self._on_host(self.keyset.contains(self.batch(columns, count), 0, count), count)
         if domain is Domain.OLD:
             mask = self.contains(columns, count)
             kept = [column[mask] for column in columns]
-            since = [column[self.rows.delta[0] :] for column in self.columns()]
+            since = self.between(self.rows.delta[0], self.rows.count)
             mask[mask] = ~is_row_of(kept, since)
             return mask
         mask = np.zeros(count, np.bool_)
@@ -261,6 +277,10 @@ class Table(Scheme):
             start, end = 0, self.rows.count
         elif domain is Domain.OLD:
             start, end = 0, start
+        if not self.backend.on_host and end - start < self.rows.count:
+            for first in range(start, end, room):
+                yield self.between(first, min(first + room, end))
+            return
         for first in range(start, end, room):
             yield [column[first : min(first + room, end)] for column in self.columns()]
 
@@ -276,8 +296,10 @@ class Table(Scheme):
         return self.rows.count
 
     def delete(self, columns: Columns, count: int) -> int:
-        """Make the rows that are there the delta; O(count), and their keys' rows in each index."""
-        self.move_to(CPU)
+        """Make the rows that are there the delta; O(count), and their keys' rows in each index.
+
+        On a device a pass over each index instead.
+        """
         self.settle()
         self._copy = None
         self._deleting = True
@@ -291,7 +313,10 @@ class Table(Scheme):
         drop_delta(self)
 
     def keep(self, mask: np.ndarray) -> None:
-        """Keep the rows where the mask holds, in O(rows): better than `delete` if many go. They are OLD."""
+        """Keep the rows where the mask holds, on the host, in O(rows): better than `delete` if many go.
+
+        They are OLD.
+        """
         self.move_to(CPU)
         kept = [column[mask] for column in self.columns()]
         self.keep_readable(np.empty(0, np.uint32), 0)
@@ -312,6 +337,24 @@ class Table(Scheme):
         if self.rows.delta[0] < self.rows.delta[1]:
             drop_delta(self)
 
+    def retreat(self, count: int | None = None) -> None:
+        """Go on on the host when the device's memory has ended in the middle of something.
+
+        Set, indexes and locator may not agree with the rows: they are made anew. Given a `count`, only so
+        many rows are kept, and settled.
+        """
+        if self.backend.on_host:
+            return
+        self.removal = None
+        self.forget_set()
+        self.forget_indexes()
+        if count is not None:
+            self.rows.count = count
+            self.settle()
+            self.note_removal()
+        self.move_to(CPU)
+        self.drop_copy()
+
     def _on_host(self, mask: Array, count: int) -> np.ndarray:
         """A mask of the backend as one of the host."""
         if self.backend.on_host:
@@ -324,8 +367,8 @@ class Table(Scheme):
         result[rows.column(0)] = True
         return result
 
-    def _batch(self, columns: Sequence[Array], count: int) -> Rows:
-        """Rows for kernels to read."""
+    def batch(self, columns: Sequence[Array], count: int) -> Rows:
+        """Given rows for kernels of the table's backend to read."""
         if self.backend.on_host:
             return Batch(columns, count)
         batch = self.backend.rows(self.arity, count)

@@ -1,21 +1,19 @@
 """Taking facts out of a table in time that depends on the facts, not on the table.
 
-A fact that goes is swapped with the last row, so that rows stay side by side; indexes keep values, not row
-numbers, and need not know. A locator says which row a fact is.
+A fact that goes is swapped with the last row, so that rows stay side by side. A locator says which row a fact
+is. On the host indexes keep values, not row numbers, and need not know what moved. On a device they are
+written again without what went: that takes a pass over them, but only the numbers of rows leave the device.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuengine.kernels.cpu.indexes import RowIndex
-from gpuengine.kernels.cpu.locator import RowLocator
-from gpuengine.kernels.cpu.rows import Batch, Rows
-from gpuengine.kernels.cpu.sets import KeySet
+from gpuengine.kernels.contract import Array, Backend, Rows
 from gpuengine.kernels.primitives import NONE
-from gpuengine.schemes.contract import Columns
 
 if TYPE_CHECKING:
     from gpuengine.schemes.table import Table
@@ -27,21 +25,18 @@ _NOWHERE = np.empty(0, np.uint32)
 class RowRemoval:
     """The locator of a table's rows, which takes in those that came since when it is next asked."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, backend: Backend, rows: Rows) -> None:
         self.rows = rows
-        self._locator = RowLocator(rows)
-        self._located = 0
+        self._locator = backend.locator(rows)
 
     @property
     def nbytes(self) -> int:
         return self._locator.nbytes
 
-    def find(self, columns: Columns, count: int) -> np.ndarray:
+    def find(self, batch: Rows) -> np.ndarray:
         """The distinct numbers of the given rows, without those that are not there."""
-        if self._located < self.rows.count:
-            self._locator.append(self._located, self.rows.count)
-            self._located = self.rows.count
-        places = self._locator.locate(Batch(columns, count), 0, count)
+        self._take_in()
+        places = self._locator.locate(batch, 0, batch.count)
         places.sort()
         first = np.ones(len(places), np.bool_)
         first[1:] = places[1:] != places[:-1]
@@ -49,26 +44,29 @@ class RowRemoval:
 
     def remove(self, places: np.ndarray) -> None:
         """Fill the places with the last rows; everything is settled then."""
+        self._take_in()
         self._locator.remove(places)
-        self._located = self.rows.count
 
     def cut(self, start: int) -> None:
         """Forget rows from `start` on, which are about to be cut off."""
-        if self._located > start:
+        if self._locator.count > start:
             self._locator.truncate(start)
-            self._located = start
+
+    def _take_in(self) -> None:
+        if self._locator.count < self.rows.count:
+            self._locator.append(self._locator.count, self.rows.count)
 
 
-def move_to_delta(table: Table, columns: Columns, count: int) -> int:
+def move_to_delta(table: Table, columns: Sequence[Array], count: int) -> int:
     """Make those of the given rows that are there the delta, at the end; how many they are."""
-    places = _removal_of(table).find(columns, count) if count and len(table) else np.empty(0, np.uint32)
-    if not len(places):
-        table.refresh_indexes()
-        return 0
-    going = [column[places] for column in table.columns()]
-    batch = Batch(going, len(places))
+    places = _NOWHERE
+    if count and len(table):
+        places = _removal_of(table).find(table.batch(columns, count))
     table.refresh_indexes()
-    _erase_from_indexes(table, batch)
+    if not len(places):
+        return 0
+    going = table.rows.taken(places)
+    _erase_from_indexes(table, table.batch(going, len(places)), places)
     table.keep_readable(places, len(table) - len(places))
     _removal_of(table).remove(places)
     table.note_removal()
@@ -82,13 +80,7 @@ def show_last(table: Table, count: int) -> None:
     """Make the last rows, which came last and in one piece, the delta."""
     start = table.rows.count - count
     table.rows.delta = (start, table.rows.count)
-    kept = []
-    for index in table.indexes:
-        assert isinstance(index, RowIndex)
-        if not index.is_exact:
-            index.retract(start)
-            index.ensure()
-            kept.append(index)
+    kept = [index for index in table.indexes if index.show_delta()]
     if len(kept) < len(table.indexes):
         table.keep_indexes(kept)
         table.epoch += 1
@@ -98,37 +90,28 @@ def drop_delta(table: Table) -> None:
     """Cut the delta, the last rows, off the rows, the set and the indexes. All that is left is OLD."""
     start, end = table.rows.delta
     assert end == table.rows.count, "facts are scheduled behind the delta"
-    rows = table.rows
-    assert isinstance(rows, Rows)
     if table.has_set:
-        keyset = table.keyset
-        assert isinstance(keyset, KeySet)
-        keyset.erase(rows, start, end)
+        table.keyset.erase(table.rows, start, end)
     table.refresh_indexes()
     for index in table.indexes:
-        assert isinstance(index, RowIndex)
         index.retract(start)
     if table.removal is not None:
         table.removal.cut(start)
     table.keep_readable(_NOWHERE, start)
-    rows.count = start
+    table.rows.count = start
     table.rows.settle()
     table.note_removal()
 
 
 def _removal_of(table: Table) -> RowRemoval:
-    rows = table.rows
-    assert isinstance(rows, Rows), "tables lose facts on the host"
-    if table.removal is None or table.removal.rows is not rows:
-        table.removal = RowRemoval(rows)
+    if table.removal is None or table.removal.rows is not table.rows:
+        table.removal = RowRemoval(table.backend, table.rows)
     return table.removal
 
 
-def _erase_from_indexes(table: Table, batch: Rows) -> None:
+def _erase_from_indexes(table: Table, batch: Rows, places: np.ndarray) -> None:
     """Take rows out of the indexes; one for which that takes longer than making it anew is dropped."""
-    kept = [
-        index for index in table.indexes if isinstance(index, RowIndex) and index.erase(batch, 0, batch.count)
-    ]
+    kept = [index for index in table.indexes if index.erase(batch, 0, batch.count, places)]
     if len(kept) < len(table.indexes):
         table.keep_indexes(kept)
         table.epoch += 1

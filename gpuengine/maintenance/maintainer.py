@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpuengine.errors import Interrupted, MemoryBudgetError
 from gpuengine.evaluation.rules.context import Context
+from gpuengine.kernels.contract import DeviceMemoryError
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.kernels.cpu.position_sets import Stopped
 from gpuengine.kernels.position_sets import PoolFull
@@ -36,10 +37,10 @@ class Maintainer:
         self._derived = {name: k for k, stratum in enumerate(plan.strata) for name in stratum.relations}
         before = set(self.database.tables)
         try:
+            context.placement.bring(self._all_tables())
             self._unshare()
             self._list_recursive_unions()
             for table in self.database.all_tables():
-                table.move_to(CPU)
                 table.maintained = True
                 table.settle()
             self.database.evaluators.add(plan.program.rules)
@@ -115,8 +116,8 @@ class Maintainer:
         for name in {*self._derived, *(alias.of for alias in self.stated.aliases.values())}:
             stated = self.stated.tables[name]
             if self.database.tables[name] is stated:
-                copy = Table(name, stated.arity, CPU)
-                copy.restore(stated.columns(), len(stated))
+                copy = Table(name, stated.arity, stated.backend)
+                copy.restore(stated.rows.device_columns(), len(stated))
                 self.database.tables[name] = copy
 
     def _list_recursive_unions(self) -> None:
@@ -127,11 +128,16 @@ class Maintainer:
             for name in stratum.relations if stratum.is_recursive else ():
                 union = self.database.tables[name]
                 if union.is_view:
-                    listed = Table(name, union.arity, CPU)
+                    listed = Table(name, union.arity, self.context.placement.current)
                     for batch in union.scan():
                         listed.insert(batch, len(batch[0]))
                         self.context.budget.check_answers(len(listed), union.arity)
                     self.database.tables[name] = listed
+
+    def _all_tables(self) -> list[Table]:
+        """Every table, of what is derived and of what is stated, once."""
+        tables = (*self.database.all_tables(), *self.stated.tables.values())
+        return list({id(table): table for table in tables}.values())
 
     @property
     def rules(self) -> list[Rule]:
@@ -148,6 +154,7 @@ class Maintainer:
         """
         deltas = UpdateDeltas(self.database.tables)
         begun = 0
+        self.context.placement.bring(self._all_tables())  # readers may have brought some to the host
         for stratum in self.strata:
             stratum.count(added)
         try:
@@ -165,6 +172,8 @@ class Maintainer:
                     [rule for rule in added if rule.head.relation in tables],
                 )
         except BaseException as error:
+            if isinstance(error, DeviceMemoryError):
+                self._retreat()
             self._undo(deltas, begun)
             if isinstance(error, Stopped):
                 raise Interrupted("stopped") from error
@@ -199,6 +208,12 @@ class Maintainer:
         for name in [name for name in self.database.tables if names.feeds(name)]:
             if name not in hidden:
                 del self.database.tables[name]
+
+    def _retreat(self) -> None:
+        """Go on on the host: the device's memory has ended, perhaps in the middle of something."""
+        self.context.placement.current = CPU
+        for table in self._all_tables():
+            table.retreat()
 
     def _forget_nodes(self) -> None:
         """Free the nodes of hypertrees that are not maintained."""
@@ -239,12 +254,17 @@ def _stated_too(table: Table, delta: Delta) -> Delta:
             table.take_back()
         kept = len(table)
         table.insert(*delta.plus_facts)
-        come = [column[kept:].copy() for column in table.columns()], len(table) - kept
+        come = table.between(kept, len(table)), len(table) - kept
         table.take_in()
-    except BaseException:
+    except BaseException as error:
         table.settle()
-        if kept is not None:
-            come = [column[kept:].copy() for column in table.columns()], len(table) - kept
+        if isinstance(error, DeviceMemoryError):
+            table.retreat(kept)
+            if kept is not None:
+                table.insert(*delta.minus_facts)
+                table.take_in()
+        elif kept is not None:
+            come = table.between(kept, len(table)), len(table) - kept
             table.delete(*come)
             table.take_back()
             table.insert(*delta.minus_facts)

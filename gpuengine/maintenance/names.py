@@ -20,6 +20,11 @@ def gone(relation: str) -> str:
     return f"@{relation}.gone"
 
 
+def hidden(relation: str) -> tuple[str, str]:
+    """The tables that maintenance needs beside that of a relation."""
+    return going(relation), gone(relation)
+
+
 def own(relation: str) -> str:
     """What rules derive into a union, those that copy left out."""
     return f"@{relation}.own"

@@ -53,7 +53,6 @@ class StatedFacts:
         gained: dict[str, list[Facts]] = {}
         for name, delta in asked.items():
             table = self.tables[name]
-            table.move_to(CPU)
             gone = _take_out(table, *delta.minus_facts)
             self.done.append(Delta.listed(name, table.arity, gone))
             come = _add(table, *delta.plus_facts)
@@ -81,6 +80,8 @@ class StatedFacts:
             _take_out(table, *delta.plus_facts)
             _add(table, *delta.minus_facts)
             table.take_in()
+        for table in self.tables.values():
+            table.settle()  # what was about to go when it failed, stays
 
     def keep(self) -> None:
         """What was applied stands."""
@@ -107,12 +108,12 @@ def _contains(table: Table, columns: list[np.ndarray], count: int) -> np.ndarray
 
 def _take_out(table: Table, columns: list[np.ndarray], count: int) -> Facts:
     """Remove those of the facts that are there; which they were."""
-    if count * _MANY >= max(len(table), _FEW) and table.arity:
+    if count * _MANY >= max(len(table), _FEW) and table.arity and table.backend.on_host:
         return _sift_out(table, columns, count)
     if not count or not table.delete(columns, count):
         return [], 0
     start, end = table.rows.delta
-    gone = [column[start:end].copy() for column in table.columns()]
+    gone = table.between(start, end)
     table.take_back()
     table.refresh_indexes()
     return gone, end - start
@@ -122,7 +123,6 @@ def _sift_out(table: Table, columns: list[np.ndarray], count: int) -> Facts:
     """The same, going through all facts of the table once."""
     going = Table(table.name, table.arity, CPU)
     going.insert(columns, count)
-    table.move_to(CPU)
     goes = np.asarray(going.keyset.contains(table.rows, 0, len(table)))
     gone = [column[goes] for column in table.columns()]
     table.keep(~goes)
@@ -134,7 +134,7 @@ def _add(table: Table, columns: list[np.ndarray], count: int) -> Facts:
     before = len(table)
     if not count or not table.insert(columns, count):
         return [], 0
-    come = [column[before:].copy() for column in table.columns()]
+    come = table.between(before, len(table))
     return come, len(table) - before
 
 

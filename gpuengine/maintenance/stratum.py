@@ -27,6 +27,7 @@ from gpuengine.errors import Interrupted
 from gpuengine.evaluation.progress import StratumStatistics
 from gpuengine.evaluation.rules.bounds import flow_bounds
 from gpuengine.evaluation.rules.context import Context
+from gpuengine.kernels.contract import DeviceMemoryError
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.monotony import merges_of
 from gpuengine.language.program import Rule
@@ -74,6 +75,7 @@ class StratumTables:
         self.delta_rules = delta_rules
         self.database = context.database
         self.budget = context.budget
+        self.placement = context.placement
         self.read_above = read_above
         self._bounds: list[object] | None = None
         self._marks: dict[str, int] = {}
@@ -88,17 +90,17 @@ class StratumTables:
         tables = self.database.tables
         arities = {entry: tables[relation].arity for relation, entry in self.rules.entries.items()}
         arities |= {rule.head.relation: len(rule.head.args) for rule in self.rules.rules}
+        where = self.placement.current
         missing = [name for name in self.rules.tables if name not in tables]
         for name in missing:
-            tables[name] = Table(name, arities[name], CPU)
-        for name, arity in arities.items():
-            for hidden in (names.going(name), names.gone(name)):
-                tables.setdefault(hidden, Table(hidden, arity, CPU))
-        for name, arity in self.delta_rules.drivers.items():
-            tables.setdefault(name, Table(name, arity, CPU))
+            tables[name] = Table(name, arities[name], where)
+        needed = {hidden: arity for name, arity in arities.items() for hidden in names.hidden(name)}
+        for name, arity in (needed | self.delta_rules.drivers).items():
+            if name not in tables:
+                tables[name] = Table(name, arity, where)
         for name in self.rules.tables:
             table = self.table(name)
-            table.move_to(CPU)
+            table.move_to(where)
             table.maintained = True
         return missing
 
@@ -118,7 +120,7 @@ class StratumTables:
         if bounds == self._bounds:
             return
         for name in self.rules.tables:
-            for hidden in (names.going(name), names.gone(name)):
+            for hidden in names.hidden(name):
                 self.table(hidden).widen(self.table(name).bounds)
         for projection in self.delta_rules.projections:
             source = self.database.tables[projection.relation].bounds
@@ -146,7 +148,7 @@ class StratumTables:
         if not count:
             return
         table = self.table(name)
-        tail = self._tails[name] = [column[self._marks[name] :].copy() for column in table.columns()]
+        tail = self._tails[name] = table.between(self._marks[name], len(table))
         self.table(names.gone(name)).insert(*old_of(bettered, tail))
         table.delete(columns, count)
         table.take_back()
@@ -161,7 +163,7 @@ class StratumTables:
         start, end = external.rows.delta
         if start < end:
             scheme = self.pairs(relation)
-            edges = [column[start:end].copy() for column in external.columns()]
+            edges = external.between(start, end)
             passing = self._passing(scheme, edges) if relation in self.delta_rules.reads_itself else None
             scheme.delete(edges, end - start)
             self._gone[relation].append(scheme.news())
@@ -210,7 +212,7 @@ class StratumTables:
             external, scheme = self.table(entry), self.pairs(relation)
             start, end = external.rows.delta
             if start < end:
-                scheme.insert([column[start:end].copy() for column in external.columns()], end - start)
+                scheme.insert(external.between(start, end), end - start)
                 scheme.advance()
                 self._come[relation].append(scheme.news())
             elif scheme.count(Domain.NEW):
@@ -232,7 +234,7 @@ class StratumTables:
             if is_whole and not len(gone) and len(table) == self._marks[name]:
                 continue
             if tail is None:
-                tail = [column[self._marks[name] :] for column in table.columns()]
+                tail = table.between(self._marks[name], len(table))
                 came = len(table) - self._marks[name]
             else:
                 kept = table.contains(tail, len(tail[0]))
@@ -254,8 +256,8 @@ class StratumTables:
         self._marks.clear()
         self._tails.clear()
         for name in self.rules.tables:
-            self.clear(names.going(name))
-            self.clear(names.gone(name))
+            for hidden in names.hidden(name):
+                self._empty(hidden)
         for relation in self.rules.fed:
             self._gone[relation], self._come[relation] = [], []
 
@@ -267,7 +269,7 @@ class StratumTables:
             if name in self._marks:
                 tail = self._tails.get(name)
                 if tail is None:
-                    tail = [column[self._marks[name] :].copy() for column in table.columns()]
+                    tail = table.between(self._marks[name], len(table))
                     count = len(table) - self._marks[name]
                 else:
                     count = len(tail[0])
@@ -296,6 +298,13 @@ class StratumTables:
 
     def has_new(self, relation: str) -> bool:
         return self.database.tables[relation].may_have_new
+
+    def _empty(self, name: str) -> None:
+        """Clear a table when the update is done with: what can't be undone any more must not fail."""
+        try:
+            self.clear(name)
+        except DeviceMemoryError:
+            self.table(name).retreat(0)
 
     def clear(self, name: str) -> Table:
         table = self.table(name)
@@ -446,7 +455,7 @@ class StratumMaintenance:
 
     def _count_round(self, step: str) -> None:
         """Have the progress tell that a round has ended."""
-        progress, where = self.context.progress, CPU.name
+        progress, where = self.context.progress, self.context.placement.current.name
         rounds = progress.placed[-1].rounds
         rounds[where] = rounds.get(where, 0) + 1
         touched = self.tables.touched
@@ -505,7 +514,7 @@ class StratumMaintenance:
             first, last = seen[name], going.rows.count
             if first == last:
                 continue
-            columns = [column[first:last].copy() for column in going.columns()]
+            columns = going.between(first, last)
             count, seen[name] = last - first, last
             table = self.tables.table(name)
             kept = self._kept.get(name)

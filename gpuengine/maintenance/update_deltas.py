@@ -7,6 +7,7 @@ from enum import Enum
 
 import numpy as np
 
+from gpuengine.kernels.contract import DeviceMemoryError
 from gpuengine.maintenance.delta import Delta, table_of
 from gpuengine.schemes.contract import Scheme
 from gpuengine.schemes.delta_view import DeltaView
@@ -96,10 +97,14 @@ def _append(table: Table, columns: Columns, count: int) -> None:
     """Add facts that are not there, as the delta; on failure none is added."""
     if not count:
         return
+    before = len(table)
     try:
         table.insert(columns, count)
         table.advance()
         table.refresh_indexes()
+    except DeviceMemoryError:
+        table.retreat(before)
+        raise
     except BaseException:
         table.delete(columns, count)
         table.take_back()

@@ -15,9 +15,12 @@ from gpuengine.evaluation.host_work import HostOperation
 from gpuengine.evaluation.materialisation import Materialisation, evaluate, view_aliases
 from gpuengine.evaluation.options import Options
 from gpuengine.evaluation.placement.budget import Budget
+from gpuengine.evaluation.placement.failures import device_failures
+from gpuengine.evaluation.placement.placement import Placement
 from gpuengine.evaluation.progress import Progress
 from gpuengine.evaluation.rules.context import Context
 from gpuengine.evaluation.rules.database import Database
+from gpuengine.kernels.contract import DeviceMemoryError
 from gpuengine.kernels.cpu.backend import CPU
 from gpuengine.language.program import Program, Rule
 from gpuengine.limits import suspended
@@ -59,6 +62,8 @@ class Updater:
         self._given_up: float = math.inf
         """How many facts changed in an update that was given up; such ones are computed anew for a while."""
         self._maintainer: Maintainer | None = None
+        self._has_run_out = False
+        """Has the device's memory ended in an update? From then on they run on the host."""
 
     def update(
         self, before: Materialisation, prepared: Prepared, stated: Deltas, progress: Progress
@@ -73,7 +78,7 @@ class Updater:
             progress.work = "update, maintained"
             try:
                 with self._counting(before, count):
-                    return self._maintained(before, prepared, stated, progress)
+                    return self._maintained_somewhere(before, prepared, stated, progress)
             except SlowerThanAnew:
                 if count:
                     self._given_up = count
@@ -83,11 +88,13 @@ class Updater:
         return self.anew(before, prepared, stated, before.wanted, progress)
 
     def _counting(self, before: Materialisation, count: int) -> AbstractContextManager[object]:
-        """Count a change with what the host did to compute what it changes: it is the host that maintains."""
+        """Count a change with what the host did to compute what it changes, if the host maintains."""
         if before.progress is None:
             return nullcontext()
         host_work = before.progress.host_work
         host_work.is_counted |= self.options.accelerator.is_possible
+        if not self._placement(before).current.on_host:
+            return nullcontext()
         return host_work.counting(HostOperation.UPDATE, "a change of facts or rules", count)
 
     def forget(self) -> None:
@@ -134,6 +141,36 @@ class Updater:
         if count < 1000 or count * _ANEW_SHARE <= sum(len(table) for table in before.stated.values()):
             return ""
         return f"more than one in {_ANEW_SHARE} stated facts change"
+
+    def _placement(self, of: Materialisation) -> Placement:
+        """Where a materialisation is maintained.
+
+        On the host if its facts are there; if derivations are counted, or relations keep only the best of
+        what is derived, which the host does; or if the device has had too little memory for that.
+        """
+        if self._maintainer is not None and self._is_maintained(of):
+            return self._maintainer.context.placement
+        placement = Placement(self.options.accelerator, always=self.options.always)
+        on_host = self.options.counting or of.prepared.selects or self._has_run_out
+        if of.database is not None:
+            placement.begin_update(list(of.database.all_tables()), on_host=on_host)
+        return placement
+
+    def _maintained_somewhere(
+        self, before: Materialisation, prepared: Prepared, stated: Deltas, progress: Progress
+    ) -> Updated:
+        """Do an update on the device or, if that has too little memory and need not do it, on the host."""
+        assert before.database is not None
+        with device_failures(lambda: f"updating, deriving by: {progress.rule}", before.database.all_tables):
+            try:
+                return self._maintained(before, prepared, stated, progress)
+            except DeviceMemoryError:
+                self._maintainer = None
+                if self.options.always:
+                    raise
+                self._has_run_out = True
+                progress.restart()
+            return self._maintained(before, prepared, stated, progress)
 
     def _maintained(
         self, before: Materialisation, prepared: Prepared, stated: Deltas, progress: Progress
@@ -223,7 +260,7 @@ class Updater:
 
     def _make_maintainer(self, of: Materialisation) -> Maintainer:
         assert of.database is not None
-        context = Context(of.plan, of.database, self.options, stop=self.stop)
+        context = Context(of.plan, of.database, self.options, placement=self._placement(of), stop=self.stop)
         join_large_nodes(of.plan, of.database, context.budget)
         return Maintainer(of.plan, context, StatedFacts(of.stated, of.prepared.aliases))
 

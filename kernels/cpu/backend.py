@@ -9,6 +9,7 @@ import numpy as np
 from gpuengine.kernels.contract import Array, Backend, Bounds, Calculator, Pipeline
 from gpuengine.kernels.cpu import columns as operations
 from gpuengine.kernels.cpu.indexes import RowIndex
+from gpuengine.kernels.cpu.locator import RowLocator
 from gpuengine.kernels.cpu.primitives import CpuPrimitives
 from gpuengine.kernels.cpu.program import Program
 from gpuengine.kernels.cpu.rows import Rows
@@ -33,6 +34,9 @@ class CpuBackend:
 
     def index(self, rows: Rows, keys: Sequence[int], bounds: Bounds) -> RowIndex:
         return RowIndex(rows, keys, bounds)
+
+    def locator(self, rows: Rows) -> RowLocator:
+        return RowLocator(rows)
 
     def program(self, pipeline: Pipeline, stop: np.ndarray) -> Program:
         return Program(pipeline, stop)

@@ -127,8 +127,9 @@ class RowIndex(NotCopied):
         self._begin_round(start, end)
         return True
 
-    def erase(self, rows: Rows, start: int, end: int) -> bool:
-        """Take rows [start, end) of `rows`, a batch of the same columns, out of the index.
+    def erase(self, rows: Rows, start: int, end: int, places: np.ndarray) -> bool:
+        """Take rows [start, end) of `rows`, a batch of the same columns, out of the index: those at `places`
+        of `self.rows`, which are of no use here.
 
         Before: every row of `self.rows` is in the index and old (`indexed` is their count; the delta is
         settled), and the batch holds distinct rows of it. After True the caller at once takes the same rows
@@ -162,6 +163,13 @@ class RowIndex(NotCopied):
         if start < self._indexed:
             erase.retract_entries(self.address, self.rows.address, start, self._indexed)
             self._settle_at(start)
+
+    def show_delta(self) -> bool:
+        """Have the rows of the delta, which are the last ones and in the index, as its last round."""
+        if self._exact:
+            return False
+        self.retract(self.rows.delta[0])
+        return self.ensure()
 
     def _settle_at(self, count: int) -> None:
         """The index holds `count` rows, all of them old."""

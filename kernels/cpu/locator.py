@@ -16,6 +16,7 @@ from gpuengine.kernels.cpu.keyset import mix, place_of
 from gpuengine.kernels.cpu.layout import MERGE_LOCATOR, MERGE_LOCATOR_SIZE, ROWS_COLUMNS
 from gpuengine.kernels.cpu.rows import Rows
 from gpuengine.kernels.cpu.sets import table_size
+from gpuengine.kernels.filling import fill_holes
 
 ABSENT = 0xFFFFFFFF
 _AHEAD = 8  # how many rows ahead a place in the table is fetched
@@ -186,9 +187,7 @@ class RowLocator:
         gone = np.ascontiguousarray(places, np.int64)
         left = rows.count - len(gone)
         drop_numbers(table, len(table), rows.address, rows.arity, gone, len(gone))
-        stays = np.ones(len(gone), np.bool_)
-        stays[gone[gone >= left] - left] = False
-        movers, holes = np.flatnonzero(stays).astype(np.int64, copy=False) + left, gone[gone < left]
+        movers, holes = fill_holes(rows.count, gone)
         move_rows(table, len(table), rows.address, rows.arity, movers, holes, len(holes))
         self.count = rows.count = left
         rows.settle()

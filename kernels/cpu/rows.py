@@ -118,6 +118,14 @@ class Rows(NotCopied):
     def columns(self) -> list[np.ndarray]:
         return [self.column(j) for j in range(self.arity)]
 
+    def between(self, start: int, end: int) -> list[np.ndarray]:
+        """Every column of rows [start, end), copied."""
+        return [column[start:end].copy() for column in self.columns()]
+
+    def taken(self, places: np.ndarray) -> list[np.ndarray]:
+        """Every column of the rows at `places`, copied."""
+        return [column[places] for column in self.columns()]
+
     def device_columns(self) -> list[np.ndarray]:
         """The same as `columns`: the host is the device."""
         return self.columns()

@@ -33,6 +33,14 @@ def atomic_or(pointer, index, value):
 
 
 @_atomic
+def atomic_and(pointer, index, value):
+    """Keep bits, and return the word as it was."""
+    old = pointer[index]
+    pointer[index] = old & value
+    return old
+
+
+@_atomic
 def compare_and_swap(pointer, index, expected, desired):
     """Store `desired` if the place holds `expected`; return what it held."""
     old = pointer[index]
@@ -41,7 +49,7 @@ def compare_and_swap(pointer, index, expected, desired):
     return old
 
 
-READ_MODIFY_WRITE = {"atomic_add": "add", "atomic_or": "or"}
+READ_MODIFY_WRITE = {"atomic_add": "add", "atomic_or": "or", "atomic_and": "and"}
 """The LLVM operation of each atomic but `compare_and_swap`."""
 
 

@@ -13,6 +13,7 @@ from gpuengine.kernels.cuda.calculation import Calculator as DeviceCalculator
 from gpuengine.kernels.cuda.columns import mark_first_of_equal, pack_pairs, take_every, unpack_pairs
 from gpuengine.kernels.cuda.devices.device import Array, Device, Statistics
 from gpuengine.kernels.cuda.keyset import Bounds, KeySet
+from gpuengine.kernels.cuda.locator import RowLocator
 from gpuengine.kernels.cuda.primitives import CudaPrimitives
 from gpuengine.kernels.cuda.program import Program
 from gpuengine.kernels.cuda.rowindex import RowIndex
@@ -52,6 +53,9 @@ class CudaBackend:
 
     def index(self, rows: Rows, keys: Sequence[int], bounds: Bounds) -> RowIndex:
         return RowIndex(self.device, rows, keys, bounds)
+
+    def locator(self, rows: Rows) -> RowLocator:
+        return RowLocator(self.device, rows)
 
     def program(self, pipeline: Pipeline, stop: np.ndarray | None = None) -> Program:
         return Program(self.device, pipeline, self._values, stop)

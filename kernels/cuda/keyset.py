@@ -9,6 +9,7 @@ import numpy as np
 from gpuengine.kernels.cuda.columns import add_to_keys, pack_pairs
 from gpuengine.kernels.cuda.devices.device import Array, Device
 from gpuengine.kernels.cuda.pieces import finish
+from gpuengine.kernels.cuda.removal_kernels import erase_bits, erase_keys, erase_rows
 from gpuengine.kernels.cuda.rows import Rows
 from gpuengine.kernels.cuda.set_kernels import (
     BITMAP,
@@ -39,7 +40,8 @@ class KeySet:
     `reserve` must have made room before rows are inserted, and inserted ids must lie within the bounds
     (`widen` moves them). Both may rebuild the set from the rows, which must hold all that was inserted.
     A hash table is at most two thirds full, so that a search ends after a few slots: 12 to 24 bytes a row. A
-    WIDE set, of rows that do not pack into 64 bits, keeps a copy of its rows (`members`) besides.
+    WIDE set, of rows that do not pack into 64 bits, keeps a copy of its rows (`members`) besides. What
+    `erase` takes out of a table leaves its slot unused until the table is made anew.
     """
 
     def __init__(self, device: Device, arity: int, bounds: Bounds, capacity: int = 0) -> None:
@@ -47,12 +49,18 @@ class KeySet:
         self.arity = arity
         self._bounds = list(bounds)
         self.kind = BITMAP
-        self.capacity = 0
+        self._room = 0
+        self._gone = 0
         self.strides: tuple[int, ...] = ()
         self.bounds: Bounds = ()
         self.members = Rows(device, 0)
         self.table: Array = None
         self._allocate(max(capacity, 16))
+
+    @property
+    def capacity(self) -> int:
+        """How many rows may be in the set before `reserve` is due."""
+        return self._room - self._gone
 
     @property
     def nbytes(self) -> int:
@@ -101,6 +109,29 @@ class KeySet:
         keep = self.device.full(end - start, 1, np.uint8)
         self.filter(columns, end - start, keep, negated=False)
         return keep
+
+    def erase(self, rows: Rows, start: int, end: int) -> None:
+        """Take rows [start, end) of `rows` out: distinct ones that are in the set."""
+        columns, count = [column[start:end] for column in rows.device_columns()], end - start
+        device = self.device
+        if self.kind == WIDE:
+            members, batch = self.members, self._batch(columns, count)
+            device.launch(
+                erase_rows,
+                count,
+                self.table,
+                self.mask,
+                members.data,
+                members.capacity,
+                batch,
+                count,
+                self.arity,
+            )
+        elif self.kind == BITMAP:
+            device.launch(erase_bits, count, self.table, self.pack(columns, count))
+        else:
+            device.launch(erase_keys, count, self.table, self.mask, self.pack(columns, count))
+        self._gone += count if self.kind != BITMAP else 0
 
     def insert_columns(self, columns: Sequence[Array], count: int, keep: Array) -> Array:
         """Insert the rows whose `keep` is not 0; a flag for each row that was new."""
@@ -188,8 +219,11 @@ class KeySet:
     def _rebuild(self, capacity: int, rows: Rows) -> None:
         """Make the set anew for `capacity` rows and fill it with what it held."""
         kind, old, packing = self.kind, self.table, (self.strides, self.least_key)
+        has_lost = self._gone > 0
         self._allocate(capacity)
-        if kind == WIDE and self.kind == WIDE:
+        if has_lost and self.kind == WIDE:
+            self.members.count = 0
+        if kind == WIDE and self.kind == WIDE and not has_lost:
             members = self.members
             self.device.launch(
                 insert_row_numbers,
@@ -199,6 +233,7 @@ class KeySet:
                 members.data,
                 members.capacity,
                 self.arity,
+                0,
             )
         elif kind == HASHED and self.kind == HASHED and packing == (self.strides, self.least_key):
             self.device.launch(rehash, len(old), old, self.table, self.mask)
@@ -236,7 +271,7 @@ class KeySet:
             self.members.reserve(capacity)
 
     def _use(self, kind: int, bounds: Bounds, extents: Sequence[int], capacity: int) -> None:
-        self.kind, self.bounds, self.capacity = kind, list(bounds), capacity
+        self.kind, self.bounds, self._room, self._gone = kind, list(bounds), capacity, 0
         stride, strides = 1, []
         for extent in reversed(extents):
             strides.append(stride)

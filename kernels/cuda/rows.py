@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -42,6 +43,7 @@ class Rows:
         self._data: Array | None = device.empty(arity * self.capacity, np.uint32)
         self._spilled: Any = None
         self._on_host: dict[int, np.ndarray] = {}
+        self._frozen: WeakSet[FrozenRows] = WeakSet()
         device.spillable.add(self)
 
     @property
@@ -117,6 +119,33 @@ class Rows:
     def columns(self) -> list[np.ndarray]:
         return [self.column(j) for j in range(self.arity)]
 
+    def between(self, start: int, end: int) -> list[np.ndarray]:
+        """Every column of rows [start, end), copied to the host."""
+        if start >= end:
+            return [np.empty(0, np.uint32) for _ in range(self.arity)]
+        return [self.device.download(column[start:end]) for column in self.device_columns()]
+
+    def taken(self, places: np.ndarray) -> list[Array]:
+        """Every column of the rows at `places`, copied on the device."""
+        numbers = self.device.upload(np.asarray(places, np.uint32))
+        return [self.device.gather(column, numbers) for column in self.device_columns()]
+
+    def unshare(self) -> None:
+        """Go on in a copy, if rows were frozen: they keep the memory that there is."""
+        frozen = [rows for rows in self._frozen if rows.count]
+        if not frozen:
+            return
+        with self.pin() as data:
+            copy = self.device.empty(len(data), np.uint32)
+            self.device.copy(copy, data)
+        kept = Rows(self.device, self.arity, 0)
+        kept._data, kept.capacity, kept._limit, kept._count = data, self.capacity, self.capacity, self._count
+        kept._on_host = dict(self._on_host)
+        for rows in frozen:
+            rows.follow(kept)
+        self._data = copy
+        self._frozen = WeakSet()
+
     def frozen(self, count: int) -> Rows:
         """The first `count` rows in the same memory: they stay what they are while rows are only appended."""
         return FrozenRows(self, count)
@@ -179,9 +208,14 @@ class FrozenRows(Rows):
         self.device = source.device
         self.arity = source.arity
         self.delta = (count, count)
-        self._source = source
         self._count = count
         self._on_host = {}
+        self.follow(source)
+
+    def follow(self, source: Rows) -> None:
+        """Be the first rows of others, which hold the same."""
+        self._source = source
+        source._frozen.add(self)
 
     @property
     def data(self) -> Array:
@@ -204,6 +238,9 @@ class FrozenRows(Rows):
 
     def column(self, j: int) -> np.ndarray:
         return self._source.column(j)[: self._count]
+
+    def unshare(self) -> None:
+        """Nobody changes them."""
 
     @contextmanager
     def pin(self) -> Iterator[Array]:

@@ -7,7 +7,7 @@ A set is one of
   slot may hold a candidate's number with `CANDIDATE` set; the winners' slots get row numbers afterwards.
 
 Slots go from empty to taken once and never change while candidates race, so a stale read of an
-empty slot costs a failed `compare_and_swap` and nothing else.
+empty slot costs a failed `compare_and_swap` and nothing else. What is taken out leaves its slot GONE.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from gpuengine.kernels.cuda.spec import device_function, device_kernel
 
 BITMAP, HASHED, WIDE = 0, 1, 2
 EMPTY = (1 << 64) - 1
+GONE = EMPTY - 1
+"""What a slot holds whose row was taken out: no key and no row number, so that searches pass over it."""
 CANDIDATE = 1 << 63
 
 
@@ -135,7 +137,7 @@ def keep_keys(i, table, mask, keys, negated, keep):
 @device_kernel("u8*, u8*, u8", streamed=8, random=1)
 def rehash(i, old, table, mask):
     """Move what slot i of an old table holds into a larger one."""
-    if old[i] != np.uint64(EMPTY):
+    if old[i] < np.uint64(GONE):
         insert_slot(table, mask, old[i])
 
 
@@ -173,7 +175,9 @@ def claim_rows(i, table, mask, rows, stride, batch, batch_stride, arity, keep, p
                     break
             number = np.int64(seen & np.uint64(CANDIDATE - 1))
             if seen >= np.uint64(CANDIDATE):
-                if same_row(batch, batch_stride, number, batch, batch_stride, i, arity):
+                if seen != np.uint64(GONE) and same_row(
+                    batch, batch_stride, number, batch, batch_stride, i, arity
+                ):
                     break
             elif same_row(rows, stride, number, batch, batch_stride, i, arity):
                 break
@@ -186,11 +190,14 @@ def settle_claims(i, winners, places, first, table):
     table[np.int64(places[winners[i]])] = np.uint64(first + i)
 
 
-@device_kernel("u8*, u8, u4*, i8, i8", streamed=12, random=1)
-def insert_row_numbers(i, table, mask, rows, stride, arity):
-    """Insert row i of distinct rows into a WIDE table that has none of them."""
-    slot = np.int64(hash_row(rows, stride, arity, i) & mask)
-    while compare_and_swap(table, slot, np.uint64(EMPTY), np.uint64(i)) != np.uint64(18446744073709551615):
+@device_kernel("u8*, u8, u4*, i8, i8, i8", streamed=12, random=1)
+def insert_row_numbers(i, table, mask, rows, stride, arity, first):
+    """Insert the number of row ``first + i`` into a table of row numbers that has no equal row."""
+    number = first + i
+    slot = np.int64(hash_row(rows, stride, arity, number) & mask)
+    while compare_and_swap(table, slot, np.uint64(EMPTY), np.uint64(number)) != np.uint64(
+        18446744073709551615
+    ):
         slot = np.int64(np.uint64(slot + 1) & mask)
 
 
@@ -202,7 +209,7 @@ def keep_rows(i, table, mask, rows, stride, batch, batch_stride, arity, negated,
         seen = table[slot]
         if seen == np.uint64(EMPTY):
             break
-        if same_row(rows, stride, np.int64(seen), batch, batch_stride, i, arity):
+        if seen != np.uint64(GONE) and same_row(rows, stride, np.int64(seen), batch, batch_stride, i, arity):
             found = np.int64(1)
             break
         slot = np.int64(np.uint64(slot + 1) & mask)

@@ -151,7 +151,7 @@ def test_report(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     use(monkeypatch, EmulatedDevice(threads=1))
     assert main(["doctor", "--device"]) == 0
     printed = capsys.readouterr().out
-    assert "on the host: update of a change of facts or rules" in printed
+    assert "on the host: update" not in printed
     for name in FEW:
         assert f"  ok  {name} " in printed
     for word in ("Versions", "numba-cuda", "driver", "emulated", "closure, CPU", "closure, device", "keys/s"):
@@ -168,8 +168,7 @@ def test_json_report(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert [(check["name"], check["passed"]) for check in found] == [(name, True) for name in FEW]
     joins, updated = report["programs"]
     assert joins["launches"] > joins["syncs"] > 0 and joins["uploaded"] > 0 and joins["host_work"] == []
-    assert "update" in {entry["operation"] for entry in updated["host_work"]}
-    assert all(entry["rows"] > 0 and entry["seconds"] > 0 for entry in updated["host_work"])
+    assert updated["launches"] > joins["launches"] and updated["host_work"] == []
     assert report["device"]["name"] == "emulated"
     measured = {line["name"]: line for line in report["benchmark"]}
     assert measured["closure, CPU"]["amount"] == measured["closure, device"]["amount"] > 60

@@ -81,6 +81,14 @@ SPREAD = """
 .decl total(x: float)
 total(s) :- s = sum (x * y) : { given(x), given(y) }.
 """
+#: Relations whose sets are bitmaps, hashed keys and wide rows, all of which lose facts by updates.
+LOSING = """
+.decl e, small, large(x: number, y: number)
+.decl wide(x: number, y: number, z: number)
+small(x % 9, y % 9) :- e(x, y).
+large(x, z) :- e(x, y), e(y, z).
+wide(x, y, z) :- large(x, y), e(y, z).
+"""
 NUMBERS = ".decl given(n: number, u: unsigned, f: float)\n.decl fact(n: number, u: unsigned, f: float)\n"
 
 
@@ -136,6 +144,23 @@ def exchange_facts(backend: CudaBackend) -> None:
     assert set(pairs.materialise()["r"]) == {(2 * n + 1, 2 * n) for n in range(9)}
 
 
+def update_facts(backend: CudaBackend) -> None:
+    """Facts that go, at the end of tables and elsewhere."""
+    kb, expected = ge.Engine(LOSING, **on(backend)), ge.Engine(LOSING, backend="cpu")
+    spread = 400_000
+    facts = [(spread * n, spread * (n + step)) for n in range(60) for step in (1, 2)]
+    for each in (kb, expected):
+        each.load("e", facts)
+        each.materialise()
+    for gone in (facts[3:5], facts[-2:]):
+        for each in (kb, expected):
+            with each.update() as update:
+                update.delete("e", gone)
+        assert {name: set(kb[name]) for name in kb.relations} == {
+            name: set(expected[name]) for name in expected.relations
+        }
+
+
 def run_temporal_program(backend: CudaBackend) -> None:
     kb = TemporalEngine(PROGRAM, backend=backend)
     kb.load(FACTS)
@@ -151,6 +176,7 @@ def test_every_kernel_is_launched_by_a_program(
     run_chosen_programs(backend)
     run_random_programs(backend)
     exchange_facts(backend)
+    update_facts(backend)
     run_temporal_program(backend)
     launched = set(backend.device.statistics.items)
     unused = sorted(set(KERNELS) - launched)

@@ -114,8 +114,13 @@ def test_rules_that_stay_on_the_host() -> None:
     assert found[HostOperation.RULES]["path"] >= 50 * 51 // 2
 
 
-def test_updates_are_the_hosts() -> None:
+def test_updates() -> None:
+    """The device's, unless derivations are counted."""
     kb = run(CLOSURE, schemes={"path": "table"})
+    with kb.update() as update:
+        update.delete("edge", [(3, 4), (7, 8)])
+    assert HostOperation.UPDATE not in done(kb)
+    kb = run(CLOSURE, schemes={"path": "table"}, counting=True)
     before = done(kb)
     with kb.update() as update:
         update.delete("edge", [(3, 4), (7, 8)])

@@ -28,6 +28,7 @@ from gpuengine.kernels.contract import (
 )
 
 IDENTITY = 1 << 24
+NONE = (1 << 32) - 1
 Row = tuple[int, ...]
 
 
@@ -81,6 +82,15 @@ class Rows:
     def device_columns(self) -> list[np.ndarray]:
         return self.columns()
 
+    def between(self, start: int, end: int) -> list[np.ndarray]:
+        return [np.array([row[j] for row in self.data[start:end]], np.uint32) for j in range(self.arity)]
+
+    def taken(self, places: np.ndarray) -> list[np.ndarray]:
+        return [np.array([self.data[at][j] for at in places], np.uint32) for j in range(self.arity)]
+
+    def unshare(self) -> None:
+        """Nothing to do: frozen rows are a list of their own."""
+
     def advance(self) -> int:
         self.delta = (self.delta[1], self.count)
         return self.count - self.delta[0]
@@ -121,6 +131,38 @@ class KeySet:
     def contains(self, rows: Rows, start: int, end: int) -> np.ndarray:
         return np.array([row in self.members for row in rows.data[start:end]], np.bool_)
 
+    def erase(self, rows: Rows, start: int, end: int) -> None:
+        self.members.difference_update(rows.data[start:end])
+
+
+class RowLocator:
+    nbytes = 0
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.count = 0
+
+    def append(self, start: int, end: int) -> None:
+        assert start == self.count
+        self.count = end
+
+    def locate(self, batch: Rows, start: int, end: int) -> np.ndarray:
+        numbers = {row: number for number, row in enumerate(self.rows.data[: self.count])}
+        return np.array([numbers.get(row, NONE) for row in batch.data[start:end]], np.uint32)
+
+    def remove(self, places: np.ndarray) -> None:
+        assert self.count == self.rows.count
+        left, data = self.rows.count - len(places), self.rows.data
+        gone = set(places.tolist())
+        stay = [row for number, row in enumerate(data) if number >= left and number not in gone]
+        for hole in [place for place in places.tolist() if place < left]:
+            data[hole] = stay.pop(0)
+        self.rows.count = self.count = left
+        self.rows.settle()
+
+    def truncate(self, start: int) -> None:
+        self.count = min(self.count, start)
+
 
 class RowIndex:
     nbytes = 0
@@ -137,6 +179,15 @@ class RowIndex:
         """Nothing to do: look-ups scan the rows."""
 
     def ensure(self) -> bool:
+        return True
+
+    def erase(self, rows: Rows, start: int, end: int, places: np.ndarray) -> bool:
+        return True
+
+    def retract(self, start: int) -> None:
+        """Nothing to do."""
+
+    def show_delta(self) -> bool:
         return True
 
     def matches(self, keys: Row, domain: Domain) -> list[Row]:
@@ -275,6 +326,9 @@ class ReferenceBackend:
 
     def rounds_ahead(self, pipelines: Sequence[tuple[Pipeline, Rows]]) -> None:
         """One round after the other."""
+
+    def locator(self, rows: Rows) -> RowLocator:
+        return RowLocator(rows)
 
     def program(self, pipeline: Pipeline, stop: np.ndarray) -> Program:
         return Program(pipeline, stop)

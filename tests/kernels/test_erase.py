@@ -33,6 +33,7 @@ from tests.kernels.backends import (
 from tests.kernels.test_keyset import CLUSTERS, pairs_with_hashes, unmix
 
 FAR = 2_654_435_761  # odd, so ids times this (mod 2**32) are distinct and far apart
+NOWHERE = np.empty(0, np.uint32)  # the host needs no places
 
 
 class SetHistory:
@@ -171,7 +172,7 @@ class IndexHistory:
     def erase(self, batch: Sequence[Row]) -> bool:
         rows = make_rows(CPU, [*self.held[:1], *batch, *self.held[:1]], self.arity)
         start = min(len(self.held), 1)
-        done: bool = self.index.erase(rows, start, start + len(batch))
+        done: bool = self.index.erase(rows, start, start + len(batch), NOWHERE)
         gone = set(batch)
         self.held = [row for row in self.held if row not in gone]
         self.shrink()
@@ -369,7 +370,7 @@ def test_an_index_is_not_erased_from_where_building_it_anew_is_faster(share: int
     read = history.readers[Domain.OLD], history.readers[Domain.ALL]
     before = [one() for one in read]
     for much in (rows, rows[: 100 * share]):
-        assert not history.index.erase(make_rows(CPU, much, 2), 0, len(much))
+        assert not history.index.erase(make_rows(CPU, much, 2), 0, len(much), NOWHERE)
         assert [one() for one in read] == before and history.index.indexed == count
     assert history.erase(rows[:5])
     history.check()
@@ -380,7 +381,7 @@ def test_rows_that_are_not_in_an_index_are_noticed() -> None:
         for dense in (True, False):
             history = IndexHistory(2, (0,), [(2, 7 if dense else ID_END), (0, 10)], [(3,), (4,)])
             history.append([(3, 1), (3, 2), (4, 1)])
-            assert not history.index.erase(make_rows(CPU, [(3, 1), stranger], 2), 0, 2)
+            assert not history.index.erase(make_rows(CPU, [(3, 1), stranger], 2), 0, 2, NOWHERE)
 
 
 def test_an_exact_index_does_not_change() -> None:
@@ -388,7 +389,7 @@ def test_an_exact_index_does_not_change() -> None:
     stored.advance()
     index = CPU.index(stored, (0,), [(0, 4), (0, 4)])
     index.build(exact=True)
-    assert not index.erase(stored, 0, 1)
+    assert not index.erase(stored, 0, 1, NOWHERE)
     with pytest.raises(AssertionError):
         index.retract(1)
     assert reader(index, 2, [(1,)], Domain.ALL)() == [(1, 2), (1, 3)]

@@ -68,6 +68,22 @@ class Placement:
         self.moves = 0
         return self.current
 
+    def begin_update(self, tables: Collection[Table], *, on_host: bool) -> None:
+        """Decide where an update runs: where facts are, or most of them, unless it must be `on_host`.
+
+        Its tables are brought there with `bring`.
+        """
+        backend = self.accelerator.backend
+        there = sum(len(table) for table in tables if table.backend is backend)
+        is_wanted = self.always or 2 * there > sum(len(table) for table in tables)
+        self.current = backend if backend is not None and is_wanted and not on_host else CPU
+
+    def bring(self, tables: Iterable[Table]) -> None:
+        """Bring tables to where the update runs."""
+        self.current.bind_thread()
+        for table in tables:
+            table.move_to(self.current)
+
     def before_round(self, tables: Collection[Table], delta: int) -> Backend:
         """Decide where the round over this delta runs, and bring the tables there."""
         if self.current.on_host:

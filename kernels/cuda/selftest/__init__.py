@@ -114,12 +114,20 @@ def all_checks() -> list[Check]:
         joins,
         pipelines,
         positions,
+        removals,
         rounds,
         storage,
         timelines,
     )
 
-    first = [*storage.CHECKS, *pipelines.CHECKS, *calculations.CHECKS, *groups.CHECKS, *joins.CHECKS]
+    first = [
+        *storage.CHECKS,
+        *pipelines.CHECKS,
+        *removals.CHECKS,
+        *calculations.CHECKS,
+        *groups.CHECKS,
+        *joins.CHECKS,
+    ]
     return [*first, *rounds.CHECKS, *positions.CHECKS, *timelines.CHECKS]
 
 

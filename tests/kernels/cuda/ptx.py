@@ -349,6 +349,7 @@ _ATOMIC: dict[str, Callable[..., int]] = {
     "cas": lambda old, expected, desired: desired if old == expected else old,
     "add": lambda old, value: old + value,
     "or": lambda old, value: old | value,
+    "and": lambda old, value: old & value,
     "min": min,
 }
 _RELATIONS: dict[str, Callable[[Any, Any], bool]] = {

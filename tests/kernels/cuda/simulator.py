@@ -76,6 +76,10 @@ def _or(array, index, value):
     return cuda.atomic.or_(array, index, value)  # noqa: F821
 
 
+def _and(array, index, value):
+    return cuda.atomic.and_(array, index, value)  # noqa: F821
+
+
 def _swap(array, index, expected, desired):
     return cuda.atomic.cas(array, index, expected, desired)  # noqa: F821
 
@@ -83,5 +87,6 @@ def _swap(array, index, expected, desired):
 _ATOMICS: dict[str, Any] = {
     "atomic_add": _add,
     "atomic_or": _or,
+    "atomic_and": _and,
     "compare_and_swap": _swap,
 }
