@@ -159,6 +159,7 @@ class Engine(NotCopied):
             wait=wait,
         )
         self._functions = Functions.read(functors, functor_libraries)
+        self._fitting: Prepared | None = None  # what updates last found functions for
         load_in_background(evaluation_kernels())
         text = program
         if not isinstance(text, ProgramText):
@@ -411,7 +412,9 @@ class Engine(NotCopied):
     def commit(self, update: Update) -> Change:
         """Make an update happen; `Change` says what came of it. On any failure nothing has changed."""
         prepared = self.prepared if update.edited is None else self.prepare(update.edited.text)
-        self._functions.check(prepared.program, (*prepared.program.rules, *prepared.program.subsumptions))
+        if prepared is not self._fitting:
+            self._functions.check(prepared.program, (*prepared.program.rules, *prepared.program.subsumptions))
+            self._fitting = prepared
         before = self.current if update.notes is None else replace(self.current, notes=update.notes)
         with self.limits("updating").applied():
             return self._change(

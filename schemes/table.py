@@ -167,7 +167,8 @@ class Table(Scheme):
     def begin_change(self) -> None:
         with self._making:
             if self._undo is None:
-                self._undo = Undo(self.backend, self.rows, self.bounds, self.version)
+                version = self.rows.count, self._removals
+                self._undo = Undo(self.backend, self.rows, self.bounds, version)
 
     def end_change(self) -> None:
         with self._making:
@@ -240,7 +241,7 @@ class Table(Scheme):
             self.rows.settle()
 
     @property
-    def version(self) -> tuple[int, ...]:
+    def version(self) -> tuple[int, int]:
         return self.rows.count, self._removals
 
     def count(self, domain: Domain) -> int:

@@ -17,13 +17,15 @@ class Undo:
     saved. A place that was saved twice was first what it had been. For one thread at a time.
     """
 
-    def __init__(self, backend: Backend, rows: Rows, bounds: Bounds, version: tuple[int, ...]) -> None:
+    __slots__ = ("_saved", "_whole", "backend", "bounds", "count", "rows", "version")
+
+    def __init__(self, backend: Backend, rows: Rows, bounds: Bounds, version: tuple[int, int]) -> None:
+        """`version` is the table's, which begins with how many rows there are."""
         self.backend = backend
         self.rows = rows
         self.bounds = bounds
         self.version = version
-        self.count = rows.count
-        self._whole = rows.count
+        self.count = self._whole = version[0]
         self._saved: list[tuple[np.ndarray | slice, list[np.ndarray]]] = []
 
     @property
