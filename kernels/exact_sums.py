@@ -73,13 +73,17 @@ def significand_of(word: Any) -> Any:
 
 
 def carry(parts: Any, start: Any, width: Any) -> Any:
-    """Pass carries on, so that all parts but the last, which has the sign, are below 2**32."""
+    """Pass carries on, so that all parts but the last, which has the sign, are below 2**32.
+
+    There may be none: where all values are zero, or not finite.
+    """
     carried = np.int64(0)
     for place in range(start, start + width - 1):
         total = parts[place] + carried
         parts[place] = total & np.int64(PART_MASK)
         carried = total >> np.int64(PART_BITS)
-    parts[start + width - 1] += carried
+    if width > 0:
+        parts[start + width - 1] += carried
     return carried
 
 

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 SAMPLE = (
     "tests/kernels/test_rounds.py",
     "tests/kernels/test_erase.py",
+    "tests/kernels/test_exact_sums.py",
     "tests/differential/test_engine_is_oracle.py",
     "tests/maintenance/test_updates_are_recomputations.py",
 )

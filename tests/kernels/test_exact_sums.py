@@ -47,3 +47,12 @@ def test_against_fractions(rows: list[tuple[int, float]], cut: int, room: int, w
     assert [*map(bits, sums.results())] == [*map(bits, expected)]
     assert sums.counts.tolist() == np.bincount(groups, minlength=GROUPS).tolist()
     assert [*map(bits, device.read(device_sums.words()).view(np.float64))] == [*map(bits, expected)]
+
+
+def test_values_that_touch_no_part() -> None:
+    """Zeros, and what is not finite: there is nothing to carry, and nothing is read or written."""
+    sums = ExactSums(3, room=2)
+    for _ in range(3):
+        sums.add(np.array([0, 1, 2], np.uint32), np.array([0.0, -0.0, float("inf")]))
+    assert sums.results().tolist() == [0.0, 0.0, float("inf")]
+    assert ExactSums(2).results().tolist() == [0.0, 0.0]
