@@ -421,9 +421,8 @@ class _Compiler:
         rows.count = 0 if given else 1
         return builder, builder.drive_variables(rows, given or ()), rows, given or ()
 
-    def _is_relational(self, step: Step, builder: JoinBuilder) -> bool:
+    def _is_relational(self, step: Step, bound: frozenset[Variable]) -> bool:
         if isinstance(step.literal, Comparison):
-            bound = frozenset(builder.registers)
             return is_fusable(step.literal, bound) or (self.in_one and is_calculable(step.literal, bound))
         return not isinstance(step.literal, Aggregate) and self._reads_table(step.literal)
 
@@ -440,14 +439,14 @@ class _Compiler:
         found: list[Step] = []
         kept = 0
         for step in steps:
-            is_relational = self._is_relational(step, builder)
+            is_relational = self._is_relational(step, bound)
             if is_relational and not (self.backend.on_host and goes_along(step.literal, bound)):
                 break
             found.append(step)
             bound |= literal_variables(step.literal)
             if not is_relational:
                 kept = len(found)
-        if kept and builder.operations and self._is_relational(steps[0], builder):
+        if builder.operations and self._is_relational(steps[0], frozenset(builder.registers)):
             return []
         return found if kept else []
 
