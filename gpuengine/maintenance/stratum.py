@@ -51,6 +51,8 @@ from gpuengine.schemes.union import Part, Union, as_union
 
 _OVERDELETE, _INSERT = "overdelete", "insert"
 _FEW = 10_000
+_MANY_ROUNDS = 1000
+"""After so many, values may get better for ever, which is found out by computing anew."""
 _SECONDS_A_FACT = 1e-6
 """About what it takes to overdelete a fact, and to look for it again."""
 _MOST_PASSING = 1 << 22
@@ -620,9 +622,13 @@ class StratumMaintenance:
     def _check_time(self, seconds: float = 0.0) -> None:
         """Give up if the time is over, or will be before something is done that takes so long.
 
-        Not for a few facts: if these took long it was to make indexes, which will be there the next time.
+        Not for a few facts: if these took long it was to make indexes, which will be there the next time. But
+        rounds that better a few values may be without end.
         """
-        if time.perf_counter() + seconds > self.context.deadline and self.tables.touched > _FEW:
+        if time.perf_counter() + seconds <= self.context.deadline:
+            return
+        is_endless = bool(self._kept) and self.context.progress.round_in_stratum > _MANY_ROUNDS
+        if is_endless or self.tables.touched > _FEW:
             raise SlowerThanAnew
 
 

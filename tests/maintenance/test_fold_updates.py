@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpuengine as ge
-from gpuengine.evaluation.driver import contributions
+from gpuengine.evaluation.driver import contributions, divergence
+from gpuengine.maintenance import stratum, updater
 from gpuengine.maintenance.recomputed import RecomputedStratum
 from tests.differential.compare import rows_of
 from tests.differential.test_folds import ABOVE, CONTROL, DECLARED, JOINING, LATTICES, PATHS
@@ -187,8 +188,8 @@ def test_contributions_that_do_not_count_are_freed(monkeypatch: pytest.MonkeyPat
             update.delete("e", [(x, x + start - 1) for x in range(5)])
             update.insert("e", [(x, x + start) for x in range(5)])
     assert rows_of(kb, "p") == {(x, x + 59) for x in range(5)}
-    (stratum,) = kb._updater._maintainer.strata
-    assert stratum.sums["p"].contributions.known < 60
+    (one,) = kb._updater._maintainer.strata
+    assert one.sums["p"].contributions.known < 60
 
 
 def test_a_failed_update_leaves_sums_as_they_were() -> None:
@@ -241,3 +242,35 @@ def test_sums_of_floats_lose_what_they_gained() -> None:
     with kb.update() as update:
         update.delete("e", [(0, 1e16), (1, float("inf"))])
     assert rows_of(kb, "p") == {(0, 0.7999999999999999), (1, 0.3)}
+
+
+@pytest.mark.parametrize("rule", ["p(y, sum w) :- p(x, w), e(x, y).", "p(y, max w + 1) :- p(x, w), e(x, y)."])
+def test_values_that_get_better_for_ever_are_soon_found_out(
+    rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(divergence, "_FIRST_LOOK", 20)
+    monkeypatch.setattr(stratum, "_MANY_ROUNDS", 20)
+    monkeypatch.setattr(updater, "_LEAST_PATIENCE", 0.0)
+    rounds: list[str] = []
+    count = stratum.StratumMaintenance._count_round
+
+    def counting(self: Any, step: str) -> None:
+        rounds.append(step)
+        count(self, step)
+
+    monkeypatch.setattr(stratum.StratumMaintenance, "_count_round", counting)
+    op = "sum 1" if "sum" in rule else "max 1"
+    kb = ge.Engine(f"""
+    .decl e(x: number, y: number)
+    .decl n(x: number)
+    .decl p(x: number, w: number)
+    p(x, {op}) :- n(x).
+    {rule}
+    """)
+    kb.load("e", [(0, 1)])
+    kb.load("n", [(0,)])
+    before = rows_of(kb.materialise(), "p")
+    with pytest.raises(ge.GpuEngineError, match="gets better for ever"), kb.update() as update:
+        update.insert("e", [(1, 1)])
+    assert 20 < len(rounds) < 2000
+    assert rows_of(kb, "p") == before
