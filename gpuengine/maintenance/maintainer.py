@@ -154,7 +154,8 @@ class Maintainer:
         """
         deltas = UpdateDeltas(self.database.tables)
         begun = 0
-        self.context.placement.bring(self._all_tables())  # readers may have brought some to the host
+        if self.context.placement.is_active:  # readers may have brought some to the host
+            self.context.placement.bring(self._all_tables())
         for stratum in self.strata:
             stratum.count(added)
         try:
