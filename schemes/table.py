@@ -329,6 +329,18 @@ class Table(Scheme):
         self.forget_set()
         self.forget_indexes()
 
+    def refill(self, columns: Sequence[Array], count: int) -> None:
+        """Have other facts, distinct ones within its bounds, in the backend's memory. They are OLD."""
+        rows = self.backend.rows(self.arity, count)
+        rows.append(columns, count)
+        with self._making:
+            self.rows, self._is_shared = rows, False  # snapshots have the rows that were
+        self.settle()
+        self.note_removal()
+        self.removal = None
+        self.forget_set()
+        self.forget_indexes()
+
     def show_last(self, count: int) -> None:
         """Make the last rows the delta; since they came, one after the other, no others were deleted."""
         show_last(self, count)

@@ -20,6 +20,7 @@ from gpuengine.kernels.cpu import groups
 from gpuengine.kernels.cpu.program import Program
 from tests import oracle
 from tests.differential.compare import oracle_facts, rows_of, shown_facts
+from tests.differential.devices import emulated, on
 
 Rows = list[tuple[Any, ...]]
 EDGES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 4)), max_size=8)
@@ -99,9 +100,8 @@ def _compare(program: str, facts: dict[str, Rows], **options: Any) -> None:
     assert {name: rows_of(engine, name) for name in expected} == expected
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.data(), st.sampled_from(["number", "unsigned", "float"]))
-def test_least_and_largest_in_recursion(data: st.DataObject, kind: str) -> None:
+def _drawn(data: st.DataObject, kind: str) -> tuple[str, dict[str, Rows]]:
+    """A program with least or largest values in recursion, and its facts."""
     templates = data.draw(st.sampled_from([SHORTEST, WIDEST]))
     rules = data.draw(st.lists(st.sampled_from(templates), min_size=1, max_size=6, unique=True))
     rules = [rule for rule in rules if not (kind == "unsigned" and "-" in rule.replace(":-", ""))]
@@ -118,10 +118,23 @@ def test_least_and_largest_in_recursion(data: st.DataObject, kind: str) -> None:
     if kind == "float":
         program = program.replace("< 3.", "< 3.0.").replace("2 <", "2.0 <").replace("* 2", "* 2.0")
         program = program.replace("- 1)", "- 1.0)")
+    return program, facts
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data(), st.sampled_from(["number", "unsigned", "float"]))
+def test_least_and_largest_in_recursion(data: st.DataObject, kind: str) -> None:
+    program, facts = _drawn(data, kind)
     with _held_back(data.draw(st.sampled_from([1, 2, 1 << 13]))):
         _compare(program, facts)
         with _large_rounds():
             _compare(program, facts, threads=data.draw(st.sampled_from([1, 2])))
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.data(), st.sampled_from(["number", "unsigned", "float"]))
+def test_least_and_largest_on_a_device(data: st.DataObject, kind: str) -> None:
+    _compare(*_drawn(data, kind), **on(emulated()))
 
 
 @settings(deadline=None, max_examples=40)

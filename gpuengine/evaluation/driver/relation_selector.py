@@ -63,6 +63,23 @@ class RelationSelector:
         """What it has compiled, of which the indexes must stay."""
         yield from ()
 
+    @property
+    def can_leave_host(self) -> bool:
+        """Is there a selector that does the same on a device?"""
+        return False
+
+    def on_device(self) -> RelationSelector:
+        """That one, for a table that is there; nothing has been offered yet."""
+        raise NotImplementedError
+
+    def take_over(self, told: Columns, waiting: Columns) -> None:
+        """Go on with the best facts so far, which the table has, and with others that are offered."""
+        raise NotImplementedError
+
+    def leave_device(self) -> RelationSelector:
+        """What goes on on the host with all that this one has; the table has left already."""
+        raise NotImplementedError
+
     def in_rounds(self) -> RoundMerge | None:
         """What selects within the compiled loop over small rounds, as things are now; None if nothing can."""
         return None

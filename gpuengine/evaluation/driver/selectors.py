@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpuengine.evaluation.driver.device_merging import DeviceMerging, can_merge_on_device
 from gpuengine.evaluation.driver.folding import Joining, Summing
 from gpuengine.evaluation.driver.relation_selector import Columns, OneFactForEachKey, RelationSelector
 from gpuengine.evaluation.rules.body import BodyProgram, compile_body
@@ -112,6 +113,27 @@ class Merging(OneFactForEachKey):
         self.make_room_for_rows(len(self._best.ids))
         self._compiled.refresh(self.table.bounds, self._row_of)
         return self._compiled
+
+    @property
+    def can_leave_host(self) -> bool:
+        return can_merge_on_device(self._type.kind)
+
+    def on_device(self) -> RelationSelector:
+        return DeviceMerging(self, self.runner, self._merge)
+
+    def take_over(self, told: Columns, waiting: Columns) -> None:
+        if len(told[0]):
+            self.offer(told, len(told[0]))
+            self._best.hold_nothing()
+            numbers = self._best.improved()
+            assert len(numbers) == len(told[0]), "each key once"
+            self.append_for(
+                numbers,
+                [self._best.keys.rows.column(j)[numbers] for j in range(len(self._keys))],
+                [self._best.ids[numbers]],
+            )
+        if len(waiting[0]):
+            self.offer(waiting, len(waiting[0]))
 
     def end(self) -> None:
         assert self._best.is_told, "the recursion has seen all facts"

@@ -12,6 +12,7 @@ from gpuengine.evaluation.driver.applicability import applicable, can_apply
 from gpuengine.evaluation.driver.device_rounds import DeviceRounds
 from gpuengine.evaluation.driver.divergence import Divergence
 from gpuengine.evaluation.driver.node_tables import StratumNodes
+from gpuengine.evaluation.driver.relation_selector import RelationSelector
 from gpuengine.evaluation.driver.scheme_choice import StratumSchemes
 from gpuengine.evaluation.driver.selectors import make_selectors
 from gpuengine.evaluation.driver.small_rounds import Outcome, SmallRounds
@@ -66,7 +67,8 @@ class StratumEvaluation:
         self.placement = context.placement
         self.selectors = make_selectors(stratum, self.runner)
         self.runner.selectors = self.selectors
-        self.runner.improved = {name: selector.in_rounds for name, selector in self.selectors.items()}
+        self._selects_on_device = False
+        self._note_selectors()
         recursive = list(dict.fromkeys(variant.rule for variant in stratum.recursive))
         self._divergence = Divergence(recursive, context.plan.selections, self.selectors)
         self.statistics = StratumStatistics(stratum.number, stratum.relations)
@@ -98,12 +100,26 @@ class StratumEvaluation:
         progress.round_in_stratum = 0
         progress.rule = self.runner.rules[0].text if self.runner.rules else ""
         self.database.growing = self.members if self.stratum.is_recursive else frozenset()
-        on_host = bool(self.selectors)
+        on_host = not all(selector.can_leave_host for selector in self.selectors.values())
         self.retrying(lambda: self.placement.begin(self._tables_used(), on_host=on_host))
+        backend = self.placement.current
+        if self.selectors and not backend.on_host and (backend.calculator is None or not backend.primitives):
+            self.placement.begin(self._tables_used(), on_host=True)
+        if self.selectors and not self.placement.current.on_host:
+            self.selectors.update({name: one.on_device() for name, one in self.selectors.items()})
+            self._selects_on_device = True
+            self._note_selectors()
         self.choice.begin()
         flow_bounds(self.runner.bound_rules, self.database)
         for table in self.tables:
             table.rows.delta = (0, 0)
+
+    def _note_selectors(self) -> None:
+        self.runner.improved = {name: selector.in_rounds for name, selector in self.selectors.items()}
+
+    def _each_selector(self, action: Callable[[RelationSelector], None]) -> None:
+        for name in self.selectors:
+            self.retrying(lambda name=name: action(self.selectors[name]))  # type: ignore[misc]
 
     def run_once(self) -> None:
         """Run the rules outside the recursion; other schemes are chosen by what they derive."""
@@ -114,8 +130,7 @@ class StratumEvaluation:
 
     def end(self) -> None:
         """Everything is derived and old; what only the evaluation needed is freed."""
-        for selector in self.selectors.values():
-            selector.end()
+        self._each_selector(lambda selector: selector.end())
         self.retrying(self._settle)
         self.modules.end()
         for name in self._added:
@@ -194,8 +209,7 @@ class StratumEvaluation:
     def renew(self) -> None:
         """Everything that is there by now is the first delta."""
         self.modules.close()
-        for selector in self.selectors.values():
-            selector.begin(in_rounds=bool(self.recursive))
+        self._each_selector(lambda selector: selector.begin(in_rounds=bool(self.recursive)))
         for scheme in self.schemes:
             self._change(scheme, scheme.renew)
         self._finish_round(1)
@@ -260,8 +274,7 @@ class StratumEvaluation:
     def _end_round(self) -> None:
         """What was derived becomes the delta."""
         self.modules.close()
-        for selector in self.selectors.values():
-            selector.apply()
+        self._each_selector(lambda selector: selector.apply())
         for scheme in self.schemes:
             self._change(scheme, scheme.advance)
         self.retrying(self._index_deltas)
@@ -362,6 +375,10 @@ class StratumEvaluation:
             except DeviceMemoryError:
                 if not (self._leave_device() or self.placement.recover(self._tables_used())):
                     raise
+                if self._selects_on_device and self.placement.current.on_host:
+                    self.selectors.update({name: one.leave_device() for name, one in self.selectors.items()})
+                    self._selects_on_device = False
+                    self._note_selectors()
 
     def _leave_device(self) -> bool:
         """Free what a device has copies of to read schemes that are the host's; was there any?"""

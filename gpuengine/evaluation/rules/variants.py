@@ -19,7 +19,7 @@ from gpuengine.evaluation.rules.context import Context
 from gpuengine.evaluation.rules.improving import Improving
 from gpuengine.evaluation.rules.multiway_join import MultiwayJoin
 from gpuengine.evaluation.rules.parallel_body import can_run_in_parallel, insert_in_parallel
-from gpuengine.kernels.contract import IGNORE, Status
+from gpuengine.kernels.contract import IGNORE, Array, Status
 from gpuengine.kernels.cpu.merging import RoundMerge
 from gpuengine.kernels.cpu.program import Program as CpuProgram
 from gpuengine.language.program import (
@@ -394,7 +394,9 @@ class VariantRunner:
         selector = self.selectors[name]
         if name in self.improved and (candidates := self._run_in_place(body, variant)) is not None:
             return candidates
-        for columns, rows in self._heads(body, variant, selector.besides(variant.rule)):
+        besides = selector.besides(variant.rule)
+        heads = self._heads if body.backend.on_host else self._heads_on_device
+        for columns, rows in heads(body, variant, besides):
             seen += rows
             selector.offer(columns, rows, variant.rule)
             self.context.check_budget(self.context.database.tables[name], variant.rule.text)
@@ -436,6 +438,21 @@ class VariantRunner:
                 bindings.columns[arg]
                 if isinstance(arg, Variable)
                 else np.full(bindings.rows, dictionary.intern_constant(arg), np.uint32)
+                for arg in (*variant.rule.head.args, *besides)
+                if not isinstance(arg, Wildcard)
+            ]
+            yield columns, bindings.rows
+
+    def _heads_on_device(
+        self, body: BodyProgram, variant: Variant, besides: tuple[Variable, ...] = ()
+    ) -> Iterator[tuple[list[Array], int]]:
+        """`_heads` where the device has them."""
+        dictionary = self.context.database.dictionary
+        for bindings in body.collect_on_device(*self._driver_span(body, variant)):
+            columns = [
+                bindings.columns[arg]
+                if isinstance(arg, Variable)
+                else body.backend.column(np.full(bindings.rows, dictionary.intern_constant(arg), np.uint32))
                 for arg in (*variant.rule.head.args, *besides)
                 if not isinstance(arg, Wildcard)
             ]
