@@ -54,6 +54,15 @@ def test_nothing_goes_to_the_host(name: str) -> None:
     assert_agrees(program, _facts(7), **on(emulated()))
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_stratum_may_leave_between_rounds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = []
+    leave = DeviceMerging.leave_device
+    monkeypatch.setattr(DeviceMerging, "leave_device", lambda self: left.append(self.name) or leave(self))
+    assert_agrees(DECLARED + PROGRAMS[name], _facts(5), **on(emulated(), BACK_AND_FORTH))
+    assert bool(left) == (name != "one for all"), "what has no rounds stays"
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("kind", ["number", "unsigned"])
 def test_values_that_are_not_their_own_ids(kind: str, seed: int) -> None:

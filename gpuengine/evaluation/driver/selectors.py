@@ -125,13 +125,14 @@ class Merging(OneFactForEachKey):
         if len(told[0]):
             self.offer(told, len(told[0]))
             self._best.hold_nothing()
-            numbers = self._best.improved()
-            assert len(numbers) == len(told[0]), "each key once"
-            self.append_for(
-                numbers,
-                [self._best.keys.rows.column(j)[numbers] for j in range(len(self._keys))],
-                [self._best.ids[numbers]],
-            )
+            assert len(self._best.improved()) == len(told[0]), "each key once"
+            columns = self.table.columns()
+            numbers = self._best.keys.number(self.keys_of(columns, len(self.table)), len(self.table))
+            known = np.flatnonzero(numbers < len(told[0]))
+            numbers = numbers[known]
+            is_best = self._best.ids[numbers] == columns[self._merge.column][known]
+            self.make_room_for_rows(len(told[0]))
+            self._row_of[numbers[is_best]] = known[is_best]
         if len(waiting[0]):
             self.offer(waiting, len(waiting[0]))
 

@@ -117,6 +117,13 @@ class StratumEvaluation:
     def _note_selectors(self) -> None:
         self.runner.improved = {name: selector.in_rounds for name, selector in self.selectors.items()}
 
+    def _select_on_host(self) -> None:
+        """Have selectors of the host go on, if the stratum has left the device."""
+        if self._selects_on_device and self.placement.current.on_host:
+            self.selectors.update({name: one.leave_device() for name, one in self.selectors.items()})
+            self._selects_on_device = False
+            self._note_selectors()
+
     def _each_selector(self, action: Callable[[RelationSelector], None]) -> None:
         for name in self.selectors:
             self.retrying(lambda name=name: action(self.selectors[name]))  # type: ignore[misc]
@@ -375,10 +382,7 @@ class StratumEvaluation:
             except DeviceMemoryError:
                 if not (self._leave_device() or self.placement.recover(self._tables_used())):
                     raise
-                if self._selects_on_device and self.placement.current.on_host:
-                    self.selectors.update({name: one.leave_device() for name, one in self.selectors.items()})
-                    self._selects_on_device = False
-                    self._note_selectors()
+                self._select_on_host()
 
     def _leave_device(self) -> bool:
         """Free what a device has copies of to read schemes that are the host's; was there any?"""
@@ -390,8 +394,9 @@ class StratumEvaluation:
 
     def place(self) -> None:
         """Let the stratum move before a round, if it should."""
-        if self.placement.is_active and not self.selectors:
+        if self.placement.is_active and (self._selects_on_device or not self.selectors):
             self.retrying(lambda: self.placement.before_round(self._tables_used(), self.delta))
+            self._select_on_host()
 
     def _tables_used(self) -> list[Table]:
         """The tables that the stratum reads or writes."""
