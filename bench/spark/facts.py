@@ -82,6 +82,11 @@ def tree(nodes: int) -> dict[str, pa.Table]:
     return {"edge": _pairs(*generate.tree(nodes)["edge"])}
 
 
+def andersen(variables: int) -> dict[str, pa.Table]:
+    """Statements of functions of sixty variables each."""
+    return {name: _pairs(*columns) for name, columns in generate.andersen(variables).items()}
+
+
 def blocks(nodes: int) -> dict[str, pa.Table]:
     """Random trees of sixteen nodes each, whose edges point either way."""
     child = np.arange(nodes, dtype=np.int64)
@@ -116,6 +121,7 @@ GENERATORS: dict[str, Callable[[int], dict[str, pa.Table]]] = {
     "chain": chain,
     "dag": dag,
     "tree": tree,
+    "andersen": andersen,
     "blocks": blocks,
     "dag-and-more": dag_and_more,
     "tree-and-more": tree_and_more,

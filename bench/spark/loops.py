@@ -5,7 +5,8 @@ Deltas are cached, and plans are cut every few rounds, since they would grow wit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,6 +35,29 @@ def same_generation(edges: DataFrame) -> tuple[DataFrame, int]:
         return delta.toDF("p", "q").join(left, "p").join(right, "q").select("a", "b")
 
     return _semi_naive(siblings.cache(), step)
+
+
+def andersen(tables: Mapping[str, DataFrame]) -> tuple[DataFrame, int]:
+    """Inclusion-based points-to analysis: each join of two facts is made from the newer one."""
+    assign, load, store = (tables[name].distinct().cache() for name in ("assign", "load", "store"))
+    start = tables["addressOf"].distinct().cache()
+    facts, before, delta, rounds = start, start.limit(0), start, 0
+    while True:
+        rounds += 1
+        led = [assign.toDF("y", "z").join(delta.toDF("z", "b"), "z").select("y", "b")]
+        for first, second in ((delta, facts), (before, delta)):
+            x_to_z, z_to_w = first.toDF("x", "z"), second.toDF("z", "w")
+            led.append(load.toDF("y", "x").join(x_to_z, "x").join(z_to_w, "z").select("y", "w"))
+            targets = store.toDF("y", "x").join(first.toDF("y", "z"), "y").select("z", "x")
+            led.append(targets.join(second.toDF("x", "w"), "x").select("z", "w"))
+        candidates = reduce(lambda one, other: one.union(other), led).toDF("a", "b")
+        delta = candidates.distinct().join(facts, ["a", "b"], "left_anti")
+        delta = delta.localCheckpoint() if rounds % CUT_EVERY == 0 else delta.cache()
+        if delta.count() == 0:
+            return facts, rounds
+        before, facts = facts, facts.union(delta)
+        if rounds % CUT_EVERY == 0:
+            before, facts = before.localCheckpoint(), facts.localCheckpoint()
 
 
 def _semi_naive(start: DataFrame, step: Callable[[DataFrame], DataFrame]) -> tuple[DataFrame, int]:

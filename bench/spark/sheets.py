@@ -14,9 +14,14 @@ from bench.spark import workloads as w
 from bench.spark.run import CALLS, steps_of
 from bench.spark.workloads import Workload
 
-FASTER_THAN_PLAIN, FASTER_ON_TWO, OVER_ARROW, OVERHEAD_SECONDS = 10.0, 1.6, 3.0, 3.0
+FASTER_THAN_PLAIN, FASTER_ON_TWO, OVER_ARROW, OVERHEAD_SECONDS = 10.0, 1.6, 3.0, 4.0
+EXCHANGE_FASTER, OVER_LOADING, OF_ANEW = 3.0, 3.0, 0.2
+EXCHANGE_TARGETS = ("same-generation", "andersen")
+"""The workloads for which it is stated how much faster than the plain loop an exchange is."""
 DECOMPOSED_TARGET = "closure-random"
 """The workload for which it is stated how much faster than the plain loop a decomposed closure is."""
+
+INSERT_TARGET = "insert-closure"
 
 Outcomes = Mapping[Cell, Outcome]
 
@@ -83,24 +88,27 @@ def check(workload: Workload, outcomes: Outcomes) -> list[str]:
 
 def _fixpoint(report: Report, workload: Workload, outcomes: Outcomes) -> Sheet:
     headers = (
-        "contender", "master", "method", "facts", "s", "materialise\ns", "rounds", "jobs", "shuffled\nMB",
-        "in rounds\nMB", "loop/\nthis", "this/\ndriver",
+        "contender", "master", "method", "facts", "s", "processor\ns", "materialise\ns", "rounds", "jobs",
+        "shuffled\nMB", "in rounds\nMB", "loop/\nthis", "processor:\nloop/this", "this/\ndriver",
     )  # fmt: skip
     sheet = Sheet(f"{workload.name}: {workload.about}", headers)
     spent = {cell: outcome.elapsed("run", min, report.timeout) for cell, outcome in outcomes.items()}
+    processor = {cell: outcome.best("run").get("processor") for cell, outcome in outcomes.items()}
+    loops = {cell.mode: cell for cell in outcomes if cell.kind in (w.PLAIN, w.LABELS)}
     driver = next((s for cell, s in spent.items() if cell.kind == w.DRIVER), None)
     for cell, outcome in outcomes.items():
         run = outcome.best("run")
-        loop = next(
-            (s for c, s in spent.items() if c.mode == cell.mode and c.kind in (w.PLAIN, w.LABELS)), None
-        )
+        peer = loops.get(cell.mode)
+        loop = None if peer is None else spent[peer]
         faster = ratio(loop, spent[cell])
+        by_processor = None if peer is None else ratio(processor[peer], processor[cell])
         sheet.rows.append((
             text(cell.kind), text(cell.mode), text(run.get("method", "–")),
             count(run.get("sizes", {}).get(workload.relation)), shown_seconds(outcome, spent[cell]),
-            shown_seconds(outcome, run.get("materialise")), count(run.get("rounds")), count(run.get("jobs")),
+            shown_seconds(outcome, processor[cell]), shown_seconds(outcome, run.get("materialise")),
+            count(run.get("rounds")), count(run.get("jobs")),
             _megabytes(run.get("shuffle_bytes")), _megabytes(run.get("round_bytes")), times(faster),
-            times(ratio(spent[cell], driver)),
+            times(by_processor), times(ratio(spent[cell], driver)),
         ))  # fmt: skip
         if workload.name == DECOMPOSED_TARGET and cell.kind == w.DECOMPOSED:
             report.aim(
@@ -110,8 +118,14 @@ def _fixpoint(report: Report, workload: Workload, outcomes: Outcomes) -> Sheet:
             moved = run.get("moved")
             report.aim(f"decomposed closure on {cell.mode}, rows shuffled by its fixpoint: none", moved,
                        count, moved == 0)  # fmt: skip
+        if workload.name in EXCHANGE_TARGETS and cell.kind == w.EXCHANGED:
+            report.aim(
+                f"{workload.name} by exchange on {cell.mode}, at least {EXCHANGE_FASTER:.0f}x the loop",
+                faster, times, faster is not None and faster >= EXCHANGE_FASTER,
+            )  # fmt: skip
     sheet.notes.append(
-        "s: from Parquet to the number of facts; materialise: what `materialise` itself took of it."
+        "s: from Parquet to the number of facts; materialise: what `materialise` itself took of it; "
+        "processor: of the driver, its JVM, executors and Python workers together, in the best run."
     )
     if any(cell.kind == w.LABELS for cell in outcomes):
         sheet.notes.append(
@@ -138,6 +152,10 @@ def _pipeline(report: Report, workload: Workload, outcomes: Outcomes) -> Sheet:
             if workload.kind == w.INGEST and step == "ingest":
                 report.aim(f"ingest on {cell.mode}, at most {OVER_ARROW:.0f} times toArrow", over, times,
                            over is not None and over <= OVER_ARROW)  # fmt: skip
+            if workload.kind == w.ENCODE and step == "encode":
+                over = ratio(spent[step], spent["Engine.load"])
+                report.aim(f"encode on {cell.mode}, at most {OVER_LOADING:.0f} times Engine.load", over,
+                           times, over is not None and over <= OVER_LOADING)  # fmt: skip
     return sheet
 
 
@@ -180,7 +198,7 @@ def _overhead(report: Report, workload: Workload, outcomes: Outcomes) -> Sheet:
 
 
 def _insert(report: Report, workload: Workload, outcomes: Outcomes) -> Sheet:
-    headers = ("step", "master", "facts", "s", "anew/\nthis", "jobs", "shuffled\nMB")
+    headers = ("step", "master", "facts", "s", "processor\ns", "anew/\nthis", "jobs", "shuffled\nMB")
     sheet = Sheet(f"{workload.name}: {workload.about}", headers)
     for cell, outcome in outcomes.items():
         spent = {step: outcome.elapsed(step, min, report.timeout) for step in steps_of(workload)}
@@ -190,8 +208,13 @@ def _insert(report: Report, workload: Workload, outcomes: Outcomes) -> Sheet:
             against = ratio(spent["anew"], spent[step]) if step == "insert" else None
             sheet.rows.append((
                 text(step), text(cell.mode), count(facts), shown_seconds(outcome, spent[step]),
-                times(against), count(run.get("jobs")), _megabytes(run.get("shuffle_bytes")),
+                shown_seconds(outcome, run.get("processor")), times(against), count(run.get("jobs")),
+                _megabytes(run.get("shuffle_bytes")),
             ))  # fmt: skip
+        part = ratio(spent["insert"], spent["anew"])
+        if workload.name == INSERT_TARGET:
+            report.aim(f"{workload.name} on {cell.mode}, at most {OF_ANEW} of anew", part, times,
+                       part is not None and part <= OF_ANEW)  # fmt: skip
     sheet.notes.append(
         "save and anew: computed and written to a new directory; insert: written beside the old."
     )

@@ -9,8 +9,9 @@ ONE, TWO = "local-cluster[1,1,2048]", "local-cluster[2,1,2048]"
 
 # Who computes a fixpoint: the bridge by the method it chooses or is told, one engine, and loops of joins.
 CHOSEN, DECOMPOSED, CONDENSED, ROUNDS = "chosen", "decomposed", "condensed", "rounds"
+EXCHANGED = "exchanged"
 DRIVER, PLAIN, LABELS = "driver", "plain loop", "label propagation"
-OURS = (CHOSEN, CONDENSED, DECOMPOSED, ROUNDS)
+OURS = (CHOSEN, CONDENSED, DECOMPOSED, EXCHANGED, ROUNDS)
 
 # What a cell measures.
 FIXPOINT, INGEST, ENCODE, SCALING, OVERHEAD, INSERT = (
@@ -34,6 +35,19 @@ SAME_GENERATION = """\
 sg(x, y) :- edge(p, x), edge(p, y), x != y.
 sg(x, y) :- edge(a, x), sg(a, b), edge(b, y).
 .output sg
+"""
+ANDERSEN = """\
+.decl addressOf(a: number, b: number)
+.decl assign(a: number, b: number)
+.decl load(a: number, b: number)
+.decl store(a: number, b: number)
+.input addressOf, assign, load, store
+.decl pointsTo(a: number, b: number)
+pointsTo(y, x) :- addressOf(y, x).
+pointsTo(y, x) :- assign(y, z), pointsTo(z, x).
+pointsTo(y, w) :- load(y, x), pointsTo(x, z), pointsTo(z, w).
+pointsTo(z, w) :- store(y, x), pointsTo(y, z), pointsTo(x, w).
+.output pointsTo
 """
 COMPONENTS = """\
 .decl edge(a: number, b: number)
@@ -82,7 +96,7 @@ class Workload:
 
 
 _BOTH = (LOCAL, CLUSTER)
-_METHODS = (CHOSEN, CONDENSED, DECOMPOSED, ROUNDS, PLAIN)
+_METHODS = (CHOSEN, CONDENSED, DECOMPOSED, EXCHANGED, ROUNDS, PLAIN)
 
 WORKLOADS = (
     Workload(
@@ -107,7 +121,11 @@ WORKLOADS = (
     ),
     Workload(
         "same-generation", FIXPOINT, "same generation of a random tree: no key to decompose by",
-        SAME_GENERATION, "sg", "tree", 4_000, 60, _BOTH, (CHOSEN, ROUNDS, PLAIN), (DRIVER,),
+        SAME_GENERATION, "sg", "tree", 4_000, 60, _BOTH, (EXCHANGED, ROUNDS, PLAIN), (DRIVER,),
+    ),
+    Workload(
+        "andersen", FIXPOINT, "inclusion-based points-to analysis: rules that join two new facts",
+        ANDERSEN, "pointsTo", "andersen", 60_000, 240, _BOTH, (EXCHANGED, ROUNDS, PLAIN), (DRIVER,),
     ),
     Workload(
         "components", FIXPOINT, "connected components of trees of 16 nodes, as pairs of an equivalence",

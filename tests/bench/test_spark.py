@@ -158,3 +158,44 @@ def test_wrong_calls(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_harness_imports_no_spark() -> None:
     code = "import sys; import bench.cli; assert 'pyspark' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_what_is_aimed_at_besides() -> None:
+    """An exchange against the loop, by the clock and by processors; strings; an insertion against anew."""
+
+    def steps(**spent: float) -> dict[str, list[dict[str, Any]]]:
+        return {
+            name.replace("_", " "): [{"seconds": s, "sizes": {"path": 3}, "processor": 2 * s}]
+            for name, s in spent.items()
+        }
+
+    report = Report(60)
+    andersen = {
+        Cell("andersen", kind, LOCAL): ran(seconds, processor=seconds * seconds)
+        for kind, seconds in ((workloads.EXCHANGED, 2.0), (PLAIN, 5.0))
+    }
+    add_workload(report, BY_NAME["andersen"], andersen)
+    inserted = steps(save=3, insert=1, anew=6)
+    add_workload(report, BY_NAME["insert-closure"], {Cell("", "", LOCAL): Outcome("ok", (), inserted)})
+    encoded = steps(Engine_load=1, encode=4, toArrow=1, ingest=1) | {"Engine.load": steps(a=2)["a"]}
+    add_workload(report, BY_NAME["encode"], {Cell("", "", LOCAL): Outcome("ok", (), encoded)})
+    rows = {row["contender"]: row for row in report.sheets[0].to_json()["rows"]}
+    assert rows[workloads.EXCHANGED]["processor: loop/this"] == 6.25
+    assert [(row[1].text, row[2].text) for row in targets(report).rows] == [
+        ("2.5x", "missed"),
+        ("0.167x", "holds"),
+        ("2x", "holds"),
+    ]
+
+
+def test_what_processes_compute_is_counted_with_those_that_they_start() -> None:
+    def spin(seconds: float) -> str:
+        return f"import time; e = time.process_time() + {seconds}\nwhile time.process_time() < e: pass"
+
+    from bench.spark.session import processor_seconds
+
+    before = processor_seconds()
+    assert before is not None
+    subprocess.run([sys.executable, "-c", spin(0.5)], check=True)
+    after = processor_seconds()
+    assert after is not None and after - before >= 0.45
