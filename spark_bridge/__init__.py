@@ -14,6 +14,7 @@ if __name__ != "gpuengine.spark_bridge":
 if TYPE_CHECKING:
     from gpuengine.spark_bridge.encoding import load_encoded as load_encoded
     from gpuengine.spark_bridge.feeding import feed as feed
+    from gpuengine.spark_bridge.following import follow as follow
     from gpuengine.spark_bridge.materialisation import Materialisation as Materialisation
     from gpuengine.spark_bridge.materialisation import datalog as datalog
     from gpuengine.spark_bridge.materialisation import encode as encode
@@ -34,6 +35,7 @@ _HOME = {
     "datalog": "materialisation",
     "encode": "materialisation",
     "feed": "feeding",
+    "follow": "following",
     "ingest": "materialisation",
     "load_encoded": "encoding",
     "materialise": "materialisation",
@@ -50,6 +52,7 @@ __all__ = [
     "datalog",
     "encode",
     "feed",
+    "follow",
     "ingest",
     "load_encoded",
     "materialise",

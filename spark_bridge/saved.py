@@ -18,7 +18,8 @@ from urllib.parse import quote
 
 from gpuengine.errors import GpuEngineError, Interrupted, MemoryBudgetError, SparkError, StoreError
 from gpuengine.language.editing import ProgramText
-from gpuengine.language.program import Program
+from gpuengine.language.program import Program, Relation
+from gpuengine.loading import declared_in
 from gpuengine.planning.prepared import Prepared, prepare
 from gpuengine.relation import RelationView
 from gpuengine.spark_bridge.carriers import Carriers, column, find_carriers, has_no_carrier
@@ -168,6 +169,14 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
     def generation(self) -> int:
         """How often it was changed, and once more."""
         return self._state.generation
+
+    def declared(self, relation: str) -> Relation:
+        """A relation of the program; raises for one that it has not."""
+        return declared_in(self._prepared.program, relation)
+
+    def last_batch(self, stream: str) -> int | None:
+        """The last batch of a stream that was inserted."""
+        return self._state.streams.get(stream)
 
     @property
     def counts(self) -> dict[str, int]:

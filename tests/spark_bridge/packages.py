@@ -1,5 +1,5 @@
 """What tests need beside the packages of their environment, fetched once: other versions of Spark, what Spark
-Connect needs.
+Connect needs, jars of table formats.
 """
 
 from __future__ import annotations
@@ -10,11 +10,18 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.request import urlopen
 
 from gpuengine.kernels.cpu.jit import cache_directory
 
 CONNECT = ("grpcio>=1.67", "grpcio-status>=1.67", "googleapis-common-protos>=1.65", "zstandard>=0.25")
 """What PySpark's extra ``connect`` asks for besides what is here."""
+
+TABLE_JARS = {
+    "delta": ("io/delta/delta-spark_2.13/4.0.1", "io/delta/delta-storage/4.0.1"),
+    "iceberg": ("org/apache/iceberg/iceberg-spark-runtime-4.0_2.13/1.10.2",),
+}
+"""Where Maven Central has them."""
 
 _PY4J = {"3": "0.10.9.7", "4": "0.10.9.9"}
 
@@ -51,3 +58,22 @@ def _fetched(name: str, wanted: Sequence[str], *options: str) -> Path:
             assert done.returncode == 0, f"pip can't install {', '.join(wanted)}:\n{done.stderr[-3000:]}"
             beside.rename(folder)
     return folder
+
+
+def fetch_table_jars() -> dict[str, list[Path]]:
+    """The jars of each format (53 MB)."""
+    return {format: [_fetched_jar(path) for path in paths] for format, paths in TABLE_JARS.items()}
+
+
+def _fetched_jar(path: str) -> Path:
+    name = "-".join(path.split("/")[-2:]) + ".jar"
+    jar = cache_directory() / "jars" / name
+    jar.parent.mkdir(parents=True, exist_ok=True)
+    with (jar.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not jar.exists():
+            beside = jar.with_suffix(f".{os.getpid()}")
+            with urlopen(f"https://repo1.maven.org/maven2/{path}/{name}", timeout=300) as answer:
+                beside.write_bytes(answer.read())
+            beside.rename(jar)
+    return jar
