@@ -230,7 +230,7 @@ class Engine(NotCopied):
 
     def check_functors(self) -> None:
         """Raise `GpuEngineError` if rules use a functor for which no function was given."""
-        self._functions.check(self.program, (*self.program.rules, *self.program.subsumptions))
+        self._check_functions(self.program)
 
     def prepare(self, text: ProgramText) -> Prepared:
         """A program made ready, with the schemes and evaluators that were asked for."""
@@ -413,7 +413,7 @@ class Engine(NotCopied):
         """Make an update happen; `Change` says what came of it. On any failure nothing has changed."""
         prepared = self.prepared if update.edited is None else self.prepare(update.edited.text)
         if prepared is not self._fitting:
-            self._functions.check(prepared.program, (*prepared.program.rules, *prepared.program.subsumptions))
+            self._check_functions(prepared.program)
             self._fitting = prepared
         before = self.current if update.notes is None else replace(self.current, notes=update.notes)
         with self.limits("updating").applied():
@@ -749,6 +749,11 @@ class Engine(NotCopied):
             read = [database.tables[name] for rule in rules for name in body_relations(rule.body)]
             with self.limits(f"answering {text}").applied(), self._states.on_device(read):
                 return rules, answer(rules, database, Budget(self.options.memory), text), state
+
+    def _check_functions(self, program: Program) -> None:
+        """Raise `GpuEngineError` if a function is missing that a program needs to be evaluated."""
+        rules = (*program.rules, *program.subsumptions)
+        self._functions.check(program, rules, program.relations.values())
 
     def _load_from_device(self, relation: Relation, data: Any) -> int:
         """Add facts that others have on a device; on the host if the device has no room for the table."""

@@ -132,6 +132,7 @@ def finish(
         inlines=inlined.inlines,
         warnings=warnings,
         functors=dict(declarations.functors),
+        lattices=declarations.lattices or None,
         subsumptions=tuple(rule.rule for rule in inlined.rules if rule.rule.subsumes),
     )
 

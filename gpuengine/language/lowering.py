@@ -109,7 +109,8 @@ class Lowering:
         if self._failed:
             return None
         infos = sorted(self._inference.frame.names.values(), key=lambda info: info.start)
-        args = tuple(Variable(info.name, info.type) for info in infos if info.type is not None)
+        written = (info for info in infos if not info.name.startswith("@"))
+        args = tuple(Variable(info.name, info.type) for info in written if info.type is not None)
         return self._finish(Atom(QUERY, args, self._sources.span(start, end)), out, start, end)
 
     def _finish(self, head: Atom, body: list[Literal], start: int, end: int) -> LoweredRule:

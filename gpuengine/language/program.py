@@ -13,9 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from gpuengine.errors import Diagnostic, Span
+
+if TYPE_CHECKING:
+    from gpuengine.language.lattices import Lattices
 
 
 class Kind(Enum):
@@ -348,6 +351,7 @@ class Program:
     aliases: Mapping[str, Alias] = field(default_factory=dict)
     functors: Mapping[str, FunctorSignature] = field(default_factory=dict)  # by name, without the @
     subsumptions: tuple[Rule, ...] = ()
+    lattices: Lattices | None = field(default=None, compare=False)  # if there are any, for queries
 
 
 def term_variables(term: Term | Wildcard) -> frozenset[Variable]:

@@ -137,9 +137,12 @@ def _check(body: Term, program: Program, reporter: Reporter, most: int, begins: 
     declarations.functors.update(program.functors)
     declarations.relations.update({name: entry.relation for name, entry in program.inlines.items()})
     definitions = {name: entry for name, entry in program.inlines.items() if name not in program.relations}
+    scope = Scope("", None, {}, {})
     rules: list[Rule] = []
     for one in bodies:
-        inference = Inference(declarations, Scope("", None, {}, {}), reporter)
+        if program.lattices is not None:
+            one = program.lattices.met(one, declarations.relations, scope)
+        inference = Inference(declarations, scope, reporter)
         if not inference.run(None, one):
             return []
         lowered = Lowering(inference, reporter).query(one, start, end)

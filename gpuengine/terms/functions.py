@@ -38,6 +38,7 @@ from gpuengine.language.program import (
     Literal,
     Pack,
     Program,
+    Relation,
     Rule,
 )
 from gpuengine.terms.python_values import NESTED, nested_ids, python_values
@@ -191,10 +192,13 @@ class Functions:
     def __contains__(self, name: str) -> bool:
         return name in self._functions or any(_has(library, name) for library in self._libraries)
 
-    def check(self, program: Program, rules: Iterable[Rule]) -> None:
-        """Raise `GpuEngineError` if rules use a functor for which there is no function that fits."""
+    def check(self, program: Program, rules: Iterable[Rule], joining: Iterable[Relation] = ()) -> None:
+        """Raise `GpuEngineError` if rules use a functor for which there is no function that fits.
+
+        So do relations that join values by a lattice.
+        """
         used = dict.fromkeys(name for rule in rules for name in functors_in(rule.body))
-        for relation in program.relations.values():
+        for relation in joining:
             used |= dict.fromkeys(one.op[1:] for one in relation.lattice if one.op.startswith("@"))
         for name in used:
             signature = program.functors.get(name)

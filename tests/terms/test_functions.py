@@ -161,6 +161,41 @@ def test_a_saved_base_is_read_without_functions_and_updated_with_them(tmp_path: 
         assert update.change["b"].inserted.to_pylist() == [(3, 4, 7)]
 
 
+def test_queries_need_only_the_functions_that_they_use(tmp_path: Path) -> None:
+    """Of a lattice, those that join its values are for whoever derives or states some."""
+    text = """
+    .type Flags <: number
+    .functor both(x: Flags, y: Flags): Flags
+    .functor common(x: Flags, y: Flags): Flags
+    .lattice Flags<> { Bottom -> 0, Lub -> @both(_, _), Glb -> @common(_, _) }
+    .decl edge(x: number, y: number)
+    .decl seen(x: number, flags: Flags<>)
+    seen(1, as(6, Flags)).
+    seen(y, flags) :- seen(x, flags), edge(x, y).
+    """
+    functors = {"both": lambda x, y: x | y, "common": lambda x, y: x & y}
+    kb = ge.Engine(text, functors=functors)
+    kb.load("edge", [(1, 2)])
+    kb.materialise().save(tmp_path / "kb")
+    with ge.open(tmp_path / "kb") as engine:
+        assert engine.query("seen(2, f)").to_pylist() == [(6,)]
+        with pytest.raises(ge.GpuEngineError, match="no function for the functor @common"):
+            engine.query("seen(1, f), seen(2, f)")
+        with (
+            pytest.raises(ge.GpuEngineError, match="no function for the functor @"),
+            engine.update() as update,
+        ):
+            update.insert("edge", [(2, 3)])
+        assert engine["seen"].to_pylist() == [(1, 6), (2, 6)]
+    with ge.open(tmp_path / "kb", functors=functors) as engine:
+        with engine.update() as update:
+            update.insert("seen", [(3, 3), (4, 1)])
+        # A query meets values as a rule does.
+        assert engine.query("seen(1, f), seen(3, f)").to_pylist() == [(2,)]
+        assert engine.query("seen(1, f), seen(4, f)").to_pylist() == []
+        assert engine.query("seen(x, 2)").to_pylist() == [(1,), (2,), (3,)]
+
+
 def test_functors_in_recursion_and_added_rules() -> None:
     text = """
     .functor next(x: number): number
