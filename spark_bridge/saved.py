@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -307,10 +308,18 @@ class SavedMaterialisation(Mapping[str, "DataFrame"]):
             used = {path for each in (state.relations, state.stated) for p in each.values() for path, _ in p}
             used |= set(state.dictionaries.values())
             for generation in self._files.list(self.path):
-                if generation.startswith("generation-") and not any(
-                    path.startswith(f"{generation}/") for path in used
-                ):
-                    self._files.delete(join(self.path, generation))
+                if generation.startswith("generation-"):
+                    self._remove_unused(generation, used)
+
+    def _remove_unused(self, at: str, used: AbstractSet[str]) -> None:
+        """Delete what is in a folder below the directory, but for the paths in `used`."""
+        if at in used:
+            return
+        if not any(path.startswith(f"{at}/") for path in used):
+            self._files.delete(join(self.path, at))
+            return
+        for name in self._files.list(join(self.path, at)):
+            self._remove_unused(f"{at}/{name}", used)
 
     def _on_driver(
         self, plus: Mapping[str, Held], minus: Mapping[str, Held], rows: int, limits: Limits, jobs: JobWatch
