@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
-import subprocess
 from pathlib import Path
 
-from gpuengine.kernels.cpu.jit import cache_directory
-from gpuengine.spark_bridge.sessions import RAPIDS_VERSION, find_java
+from gpuengine.spark_bridge.sessions import RAPIDS_VERSION
+from tests.spark_bridge.packages import fetch_jar
 
 _BEGINNING = re.compile(r"\s*[*#!@^]")
 _MODULE = "rapids-4-spark_2.13"
 _CLASSIFIER = "cuda13"
-
-# Its POM has a parent that is not published, so it must not be read.
-_SETTINGS = """
-<ivysettings>
-  <settings defaultResolver="central"/>
-  <resolvers><ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers>
-</ivysettings>
-"""
-_WANTED = f"""
-<ivy-module version="2.0" xmlns:e="http://ant.apache.org/ivy/extra">
-  <info organisation="gpuengine" module="tests"/>
-  <dependencies>
-    <dependency org="com.nvidia" name="{_MODULE}" rev="{RAPIDS_VERSION}" transitive="false">
-      <artifact name="{_MODULE}" type="jar" ext="jar" e:classifier="{_CLASSIFIER}"/>
-    </dependency>
-  </dependencies>
-</ivy-module>
-"""
 
 
 def fetch_rapids_jar() -> Path:
@@ -39,30 +19,7 @@ def fetch_rapids_jar() -> Path:
     by_maven = Path.home() / ".m2/repository/com/nvidia" / _MODULE / RAPIDS_VERSION / name
     if by_maven.is_file():
         return by_maven
-    folder = cache_directory() / "rapids"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        found = sorted(folder.glob(f"com.nvidia/{_MODULE}/jars/*{RAPIDS_VERSION}*.jar"))
-        if not found:
-            _fetch(folder)
-            found = sorted(folder.glob(f"com.nvidia/{_MODULE}/jars/*{RAPIDS_VERSION}*.jar"))
-    assert found, f"Ivy fetched the RAPIDS jar, but it is not in {folder}"
-    return found[0]
-
-
-def _fetch(folder: Path) -> None:
-    import pyspark
-
-    ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
-    java = find_java()
-    assert java is not None, "these tests need Java"
-    settings, wanted = folder / "settings.xml", folder / "ivy.xml"
-    settings.write_text(_SETTINGS)
-    wanted.write_text(_WANTED)
-    command = [java, "-jar", ivy, "-settings", settings, "-ivy", wanted, "-cache", folder]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, f"Ivy can't fetch {_MODULE} {RAPIDS_VERSION}:\n{done.stdout[-3000:]}"
+    return fetch_jar("rapids", "com.nvidia", _MODULE, RAPIDS_VERSION, _CLASSIFIER)
 
 
 def not_on_gpu(explanation: str) -> list[str]:
