@@ -309,7 +309,7 @@ def _equal(
     ids = [_known_ids(side, bindings, rows, dictionary) for side in (left, right)]
     if ids[0] is None or ids[1] is None:
         return np.zeros(rows, np.bool_)
-    return np.asarray(ids[0] == ids[1])
+    return np.atleast_1d(ids[0] == ids[1])
 
 
 def _known_ids(

@@ -437,6 +437,15 @@ def test_comparing_with_an_unknown_constant_interns_nothing() -> None:
     assert dictionary.bound("symbol") == 2
 
 
+@pytest.mark.parametrize("type_", [NUMBER, UNSIGNED, FLOAT])
+def test_comparing_constants_holds_for_every_row_or_none(type_: Type) -> None:
+    dictionary = Dictionary()
+    one, two = Constant(1, type_), Constant(2, type_)
+    for op, right, wanted in (("=", one, True), ("=", two, False), ("!=", one, False), ("!=", two, True)):
+        where = holds(Comparison(op, one, right, SPAN), {}, 3, dictionary)
+        assert where.tolist() == [wanted] * 3, (op, right)
+
+
 def matched(op: str, pattern: Term, texts: list[str], patterns: list[str] | None = None) -> list[bool]:
     dictionary = Dictionary()
     x = Variable("x", SYMBOL)
